@@ -16,7 +16,7 @@ import hiredis
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
-from ledger.stores.redis.script import Script
+from ledger.stores.redis.link import Script
 
 Argument = bytes | str | int
 

@@ -18,7 +18,7 @@ from bench.http_client import Connection
 from bench.report import Asked, Fsync, Rounds, Row
 from ledger import Ledger
 from ledger.stores.keys import Keys
-from ledger.stores.redis.script import Script
+from ledger.stores.redis.link import Script
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -18,8 +18,7 @@ from typing import Final
 from ledger.stores.port import Position
 from projections.search_rows import RequestBegun, RequestEnded, SearchChange, SearchTexts, SessionBegun
 from workers.indexer.file import IndexedHead, IndexFile, SessionStep
-from workers.indexer.query import parse_query
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import IndexReader, parse_query
 
 REQUESTS_A_SESSION: Final = 10
 SESSIONS_AT_ONCE: Final = 500

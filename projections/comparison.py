@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +16,9 @@ from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_sna
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.session.state import SessionState
 from ledger.stores.keys import CENSUS
-from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey
-from ledger.stores.values import CHECKPOINTS_VIEW, SKIPPED, ViewWrite, checkpoint_in
+from ledger.stores.memory import as_bytes, write_view
+from ledger.stores.port import CHECKPOINTS_VIEW, NOTHING_DUE, SKIPPED, Position, StreamKey, ViewWrite, checkpoint_in
+from ledger.stores.store import Store
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
 from projections.views import FIXED, Changes
@@ -28,8 +29,6 @@ DUE: Final = "due"
 """The name of the index of deadlines, which is no view, in what is compared."""
 
 OTHER_SNAPSHOT: Final = "the snapshot is not the fold of its entries: whoever wrote it was no projector; rebuild"
-
-Data = dict[str, dict[str, bytes]]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,23 +61,13 @@ class Rebuilt:
     """The views of one partition, folded in memory."""
 
     def __init__(self) -> None:
-        self.views: Data = defaultdict(dict)
+        self.views: dict[str, dict[str, bytes | int]] = defaultdict(dict)
         self.due: dict[StreamKey, tuple[Position, int | str | None]] = {}
         """The expected entry of the index of deadlines, by session, as of an entry of its stream."""
 
     def apply(self, writes: Sequence[ViewWrite]) -> None:
         for write in writes:
-            fields = self.views[write.view]
-            if write.value is None:
-                fields.pop(write.field, None)
-            elif write.kind == "count":
-                assert isinstance(write.value, int)
-                fields[write.field] = str(int(fields.get(write.field, b"0")) + write.value).encode()
-            elif write.kind == "latest":
-                assert isinstance(write.value, int)
-                fields[write.field] = str(max(int(fields.get(write.field, b"0")), write.value)).encode()
-            else:
-                fields[write.field] = write.value if isinstance(write.value, bytes) else str(write.value).encode()
+            write_view(self.views[write.view], write)
 
     async def fold(
         self, store: Store, key: StreamKey, until: Position, snapshot: Folded[StreamState] | None = None
@@ -124,8 +113,9 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     for one in await _compare_index(store, partition, rebuilt.due):
         yield one
     for view in COMPARED:
-        for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
-            yield one
+        made = {name: as_bytes(value) for name, value in rebuilt.views[view].items()}
+        for name in sorted({*live[view], *made}):
+            yield Compared(view=view, partition=partition, key=name, live=live[view].get(name), rebuilt=made.get(name))
     for name in names:
         if name not in (*FIXED, CENSUS):
             yield Compared(view=name, partition=partition, key="", text="no stream makes such a view")
@@ -155,11 +145,6 @@ async def _compare_index(
 
 def _due_shown(ms: int | str | None) -> bytes | None:
     return None if ms == NOTHING_DUE else b'"never"' if ms is None else str(ms).encode()
-
-
-def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:
-    for key in sorted({*live, *rebuilt}):
-        yield Compared(view=view, partition=partition, key=key, live=live.get(key), rebuilt=rebuilt.get(key))
 
 
 def _readable(value: bytes | None) -> Any:

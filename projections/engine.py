@@ -23,9 +23,7 @@ from ledger.core.errors import (
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.due_index import INDEX_COUNT_MAX, as_seen, hint_of
-from ledger.log.entries import check_info
-from ledger.log.fold_room import SizedCache, fold_bytes, projected_room_bytes
-from ledger.log.short_streams import read_short_streams
+from ledger.log.fold_room import SizedCache, fold_bytes, room_of
 from ledger.log.snapshots import (
     SNAPSHOT_EVERY_EVENTS,
     is_snapshot_due,
@@ -33,32 +31,22 @@ from ledger.log.snapshots import (
     removal_writes,
     snapshot_writes,
 )
-from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.log.tail import (
+    Folded,
+    LostHistoryError,
+    check_info,
+    fold_entries,
+    nothing_folded,
+    read_folds,
+    read_pages,
+    read_short_streams,
+)
 from ledger.log.viewed import checkpoints
 from ledger.session.state import SessionState
-from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey
-from ledger.stores.values import SKIPPED, ShortStream, ViewAdvance, ViewWrite
+from ledger.stores.port import NOTHING_DUE, SKIPPED, Entry, Position, ShortStream, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.store import Store
 from projections.projection import Seen, StreamState, seen
 from projections.views import FIXED, Changes, size_of, writes_of
-
-
-class FoldCache:
-    """A cache of the most recently used folds. `most_bytes` is that of the process's setting by default."""
-
-    def __init__(self, most_bytes: int | None = None) -> None:
-        self._held: SizedCache[Folded[StreamState]] = SizedCache(
-            projected_room_bytes() if most_bytes is None else most_bytes
-        )
-
-    def get(self, key: StreamKey) -> Folded[StreamState] | None:
-        return self._held.get(key)
-
-    def put(self, key: StreamKey, folded: Folded[StreamState]) -> None:
-        self._held.put(key, folded, fold_bytes(folded.state) + len(folded.last.payload))
-
-    def drop(self, key: StreamKey) -> None:
-        self._held.drop(key)
-
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
@@ -95,10 +83,10 @@ BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
 class Engine:
     """A projector of streams, with a cache of folds, so that the next event of a busy stream costs one fold step."""
 
-    def __init__(self, store: Store, *, before_step: BeforeStep | None = None, cache: FoldCache | None = None) -> None:
+    def __init__(self, store: Store, *, before_step: BeforeStep | None = None) -> None:
         self._store = store
         self._before_step = before_step
-        self._cache = cache or FoldCache()
+        self._cache: SizedCache[Folded[StreamState]] = SizedCache(room_of("projected"))
 
     async def catch_up(self, key: StreamKey) -> CaughtUp:
         """Project a stream to its head.
@@ -145,7 +133,9 @@ class Engine:
     async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
         """Write the first steps of streams of one partition at once; return False if another projector was first."""
         advances = [one.advance for one in steps]
-        return await self._store.project(self._store.partition_of(steps[0].key), advances, _writes_of(steps))
+        return await self._store.project(
+            steps[0].key.partition(self._store.partition_count), advances, _writes_of(steps)
+        )
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
         events = 0
@@ -202,7 +192,7 @@ class Engine:
                     return events, folded, False
                 events += len(step.seen)
                 folded = step.folded
-                self._cache.put(key, folded)
+                self._cache.put(key, folded, fold_bytes(folded.state) + len(folded.last.payload))
                 if step.refused is not None:
                     raise step.refused
         return events, folded, True
@@ -214,7 +204,7 @@ class Engine:
         writes = _writes_of([step])
         if is_snapshot_due(at.version, step.folded):
             writes += await snapshot_writes(self._store, key, step.folded)
-        return await self._store.project(self._store.partition_of(key), [step.advance], writes)
+        return await self._store.project(key.partition(self._store.partition_count), [step.advance], writes)
 
     async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -224,7 +214,7 @@ class Engine:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
         at, key = step.first.position, step.key
-        partition = self._store.partition_of(key)
+        partition = key.partition(self._store.partition_count)
         rows = await rows_of(self._store, key, step.folded.position)
         last = _writes_of([step])
         for some in _in_bounds(rows):
@@ -242,7 +232,7 @@ async def note_skipped(store: Store, key: StreamKey, *, skipped: bool) -> None:
     note = ViewWrite(SKIPPED, key.name, 0 if skipped else None, "sorted")
     for _ in range(RETRIES_MAX):
         (at,) = await checkpoints(store, [key])
-        if await store.project(store.partition_of(key), [ViewAdvance(key, at, at)], [note]):
+        if await store.project(key.partition(store.partition_count), [ViewAdvance(key, at, at)], [note]):
             return
 
 

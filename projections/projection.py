@@ -10,7 +10,7 @@ clock and no configuration.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,8 +20,7 @@ from ledger.core.grants import Recorded
 from ledger.policy.stored_rules import RulesState
 from ledger.project import ProjectState
 from ledger.session.state import SessionState, Settled
-from ledger.stores.port import StreamKey
-from ledger.stores.values import ViewWrite
+from ledger.stores.port import StreamKey, ViewWrite
 
 DecisionLabel = Literal["auto_allow", "auto_deny", "user_allow", "user_deny", "timeout", "cancelled"]
 
@@ -103,28 +102,14 @@ def seen(before: StreamState, recorded: Recorded, after: StreamState) -> Seen:
 Change: TypeAlias = ViewWrite | LateRow
 
 
-class UsesProjection(Protocol):
-    """The changes of one view by a call that grants let through."""
+UsesProjection: TypeAlias = Callable[[SessionState, int, Iterable[str]], Iterable[ViewWrite]]
+"""The changes of one view by a call that grants let through: by the state after it, its time (ms), and the grants' ids."""
 
-    def __call__(self, state: SessionState, at_ms: int, grant_ids: Iterable[str]) -> Iterable[ViewWrite]:
-        """Return the changes; `state` is that after the call, `at_ms` its time."""
-        ...
+Projection: TypeAlias = Callable[[StreamKey, Seen], Iterable[Change]]
+"""The changes of one view, event by event."""
 
-
-class Projection(Protocol):
-    """The changes of one view, event by event."""
-
-    def __call__(self, key: StreamKey, seen: Seen) -> Iterable[Change]:
-        """Return the changes of an event."""
-        ...
-
-
-class RunProjection(Protocol):
-    """The changes of one view by a run of events. A run that is cut makes the same of a view in the end."""
-
-    def __call__(self, key: StreamKey, first: StreamState, last: StreamState) -> Iterable[ViewWrite]:
-        """Return the changes of all events between two folds."""
-        ...
+RunProjection: TypeAlias = Callable[[StreamKey, StreamState, StreamState], Iterable[ViewWrite]]
+"""The changes of one view by all events between two folds. A run that is cut makes the same of a view in the end."""
 
 
 def row(view: str, field: str, value: dict[str, Any] | None) -> ViewWrite:

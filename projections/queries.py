@@ -17,13 +17,27 @@ from ledger.core.events import Outcome
 from ledger.core.times import DAY_MS
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
 from ledger.log.viewed import fields_of_streams, session_rows
-from ledger.stores.port import Store, StreamKey
-from projections.counts import ANSWER, DECISION, EVENTS_COUNT, HOUR, HOURS_COUNT, PENDING_COUNT, STREAMS_COUNT
-from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
-from projections.lookups import PEOPLE_VIEW
-from projections.notifications import NOTIFICATION, TOLD
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
+from projections.counts import (
+    ANSWER,
+    DECISION,
+    DURATION,
+    DURATION_BUCKETS_MS,
+    EVENTS_COUNT,
+    HOUR,
+    HOURS_COUNT,
+    INFINITE,
+    LATENESS,
+    LATENESS_BUCKETS_MS,
+    NOTIFICATION,
+    PENDING_COUNT,
+    STREAMS_COUNT,
+    SUM,
+    TOLD,
+)
 from projections.projection import COUNTS, DECISIONS
-from projections.sessions import LATEST_VIEW, OUTCOMES_VIEW, Latest
+from projections.sessions import LATEST_VIEW, OUTCOMES_VIEW, PEOPLE_VIEW, Latest
 
 Row = dict[str, Any]
 

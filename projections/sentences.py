@@ -5,60 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from ledger.core import events
 from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
-from ledger.core.event_shapes import Notification
-from ledger.core.events import (
-    Agreed,
-    Asked,
-    Cancelled,
-    Claimed,
-    ClaimReleased,
-    ClientConnected,
-    ClientDisconnected,
-    DeadlineMoved,
-    EndCause,
-    EndUnknown,
-    Expired,
-    Frozen,
-    GrantBounds,
-    Granted,
-    HoldLifted,
-    HoldPlaced,
-    Imported,
-    LinkKeyReplaced,
-    LockPassed,
-    LockRequested,
-    LockTaken,
-    LogRegressed,
-    NotificationsChosen,
-    PasskeyRegistered,
-    PasskeyRemoved,
-    PasskeyUsed,
-    PolicyChanged,
-    PushEnded,
-    PushSubscribed,
-    PushUsed,
-    Redacted,
-    Reopened,
-    Replied,
-    Revoked,
-    RulesStored,
-    ServicesNamed,
-    SessionClosed,
-    SessionOpened,
-    TokenCreated,
-    TokenRedeemed,
-    TokenRevoked,
-    ToolFinished,
-    Unfrozen,
-    UseTaken,
-    event_type,
-)
+from ledger.core.durations import SECOND_MS, format_duration
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
-from ledger.core.times import SECOND_MS, format_duration, format_time
-from ledger.log.history_cache import HistoryCache
+from ledger.core.times import format_time
+from ledger.log.history import HistoryCache
 from ledger.session.approvals import counting
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
@@ -97,19 +51,19 @@ class _Context(NamedTuple):
 
     def reason(
         self,
-        event: Revoked
-        | Cancelled
-        | SessionClosed
-        | ClaimReleased
-        | Redacted
-        | PasskeyRemoved
-        | PushEnded
-        | LinkKeyReplaced
-        | TokenRevoked
-        | Frozen
-        | Unfrozen
-        | HoldPlaced
-        | HoldLifted,
+        event: events.Revoked
+        | events.Cancelled
+        | events.SessionClosed
+        | events.ClaimReleased
+        | events.Redacted
+        | events.PasskeyRemoved
+        | events.PushEnded
+        | events.LinkKeyReplaced
+        | events.TokenRevoked
+        | events.Frozen
+        | events.Unfrozen
+        | events.HoldPlaced
+        | events.HoldLifted,
     ) -> str:
         return self.said(event.detail.reason if event.detail else None)
 
@@ -132,21 +86,21 @@ def _for(ms: int | None) -> str:
     return "without a deadline" if ms is None else f"for {format_duration(ms)}"
 
 
-def _opened(event: SessionOpened, at: _Context) -> str:
+def _opened(event: events.SessionOpened, at: _Context) -> str:
     project = f" in project {event.project}" if event.project else ""
     agent = f" for {event.agent}" if event.agent else ""
     rules = f", with the rules of {at.quoted(event.policy_source)}" if event.policy_source else ""
     return f"{at.who} opened the session{project}{agent}{rules}"
 
 
-def _policy_changed(event: PolicyChanged, at: _Context) -> str:
+def _policy_changed(event: events.PolicyChanged, at: _Context) -> str:
     if event.policy_digest == at.before.policy_digest:
         return f"{at.who} changed the settings of the session"
     rules = f" to those of {at.quoted(event.policy_source)}" if event.policy_source else ""
     return f"{at.who} changed the rules of the session{rules}, digest {event.policy_digest[:12]}"
 
 
-def _asked(event: Asked, at: _Context) -> str:
+def _asked(event: events.Asked, at: _Context) -> str:
     call = at.call(event.permission, describe_asked(event))
     if event.detail and event.detail.cwd:
         call += f" in {at.quoted(event.detail.cwd)}"
@@ -157,7 +111,7 @@ def _asked(event: Asked, at: _Context) -> str:
 _VERDICTS: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "needs an answer", Verdict.DENY: "denied"}
 
 
-def _why(event: Asked, at: _Context) -> str:
+def _why(event: events.Asked, at: _Context) -> str:
     """Return the grants, the decider after the rules, the rules, or the reason behind a verdict."""
     if event.verdict is Verdict.ALLOW and event.grants:
         grant = at.before.grants.get(event.grants[0])
@@ -177,7 +131,7 @@ def _why(event: Asked, at: _Context) -> str:
     return f" ({cut(one_line(evaluation.reason), at.limit_chars)})" if evaluation.reason else ""
 
 
-def _reopened(event: Reopened, at: _Context) -> str:
+def _reopened(event: events.Reopened, at: _Context) -> str:
     now = "denied" if event.verdict is Verdict.DENY else f"waits {_for(event.duration_ms)}"
     if event.cause is None:
         return f"the project's grants changed: {at.what(event.request_id)} is no longer allowed, {now}"
@@ -186,7 +140,7 @@ def _reopened(event: Reopened, at: _Context) -> str:
     return f"{at.what(event.request_id)} is no longer allowed{at.said(reason)}; {now}{round_}"
 
 
-def _agreed(event: Agreed, at: _Context) -> str:
+def _agreed(event: events.Agreed, at: _Context) -> str:
     request = at.before.pending.get(event.request_id)
     others = () if request is None else counting(request, request.demands)
     number = len([one for one in others if person_key(one.by.name) != person_key(at.who)]) + 1
@@ -194,18 +148,18 @@ def _agreed(event: Agreed, at: _Context) -> str:
     return f"{at.who} approved {at.what(event.request_id)}, {number} of {event.needed} people{said}"
 
 
-def _end_unknown(event: EndUnknown, at: _Context) -> str:
+def _end_unknown(event: events.EndUnknown, at: _Context) -> str:
     return f"{at.what(event.request_id)} may have run: {_END_CAUSES[event.cause]} without a recorded end"
 
 
-_END_CAUSES: Final[Mapping[EndCause, str]] = {
+_END_CAUSES: Final[Mapping[events.EndCause, str]] = {
     "session_closed": "the session was closed",
     "agent_ended": "the agent ended",
     "claim_timeout": "its time to run passed",
 }
 
 
-def _replied(event: Replied, at: _Context) -> str:
+def _replied(event: events.Replied, at: _Context) -> str:
     who = answerer(at.who, event.told)
     what = at.what(event.request_id)
     denied = ", but the current rules deny it" if event.outcome == "denied" else ""
@@ -229,9 +183,8 @@ def _replied(event: Replied, at: _Context) -> str:
     return f"{who} rejected {what}{follows}{at.said(detail.message if detail else None)}"
 
 
-def _bounded(event: Replied) -> str:
-    """Return the bounds of the grants that an answer makes."""
-    bounds = event.bounds or GrantBounds()
+def _bounded(event: events.Replied) -> str:
+    bounds = event.bounds or events.GrantBounds()
     lasting = "" if bounds.expires_in_ms is None else f" {_for(bounds.expires_in_ms)}"
     uses = "" if bounds.uses is None else f", {_times(bounds.uses)}"
     return f"{lasting}{uses}{', wider than offered' if event.wider else ''}"
@@ -241,11 +194,11 @@ def _times(uses: int) -> str:
     return "for 1 call" if uses == 1 else f"for {uses} calls"
 
 
-def _use_taken(event: UseTaken, at: _Context) -> str:
+def _use_taken(event: events.UseTaken, at: _Context) -> str:
     return f"request {event.request_id} of session {event.session} took a use of {event.grant_id}"
 
 
-def _granted(event: Granted, at: _Context) -> str:
+def _granted(event: events.Granted, at: _Context) -> str:
     lasting = "" if event.expires_in_ms is None else f" {_for(event.expires_in_ms)}"
     uses = "" if event.uses is None else f", {_times(event.uses)}"
     wider = ", wider than offered" if event.wider else ""
@@ -254,7 +207,7 @@ def _granted(event: Granted, at: _Context) -> str:
     return f"{at.who} granted {event.permission}{pattern} to the {event.scope}{lasting}{uses}{wider}{reason}"
 
 
-def _revoked(event: Revoked, at: _Context) -> str:
+def _revoked(event: events.Revoked, at: _Context) -> str:
     grant = at.before.grants.get(event.grant_id)
     what = event.grant_id if grant is None else f"{grant.permission} {at.quoted(grant.pattern)}"
     return f"{at.who} revoked the grant of {what}{at.reason(event)}"
@@ -270,27 +223,27 @@ def _notified(event: Notification, at: _Context) -> str:
     return f"{event.person} {told} {f'how {what} ended' if is_outcome else f'of {what}'} by {event.service}"
 
 
-def _finished(event: ToolFinished, at: _Context) -> str:
+def _finished(event: events.ToolFinished, at: _Context) -> str:
     what = at.what(event.request_id) if event.request_id else f"tool call {event.call_id or '-'}"
     other = ", but not as asked" if event.as_asked is False else ""
     return f"{what} {'ran' if event.ok else 'failed'}{other}"
 
 
-def _reach(event: Frozen | Unfrozen) -> str:
+def _reach(event: events.Frozen | events.Unfrozen) -> str:
     return "everything" if event.project is None else f"project {event.project}"
 
 
-def _push_ended(event: PushEnded, at: _Context) -> str:
+def _push_ended(event: events.PushEnded, at: _Context) -> str:
     if event.cause == "gone":
         return f"the push service does not know device {event.device_id} any more"
     return f"{at.who} ended push messages on device {event.device_id}{at.reason(event)}"
 
 
-def _held(event: HoldPlaced | HoldLifted) -> str:
+def _held(event: events.HoldPlaced | events.HoldLifted) -> str:
     return f"project {event.project}" if event.session is None else f"session {event.session}"
 
 
-def _redacted(event: Redacted, at: _Context) -> str:
+def _redacted(event: events.Redacted, at: _Context) -> str:
     named = ", ".join(map(str, event.versions[:_NAMED_MAX]))
     more = f" and {len(event.versions) - _NAMED_MAX} more" if len(event.versions) > _NAMED_MAX else ""
     noun = "version" if len(event.versions) == 1 else "versions"
@@ -300,7 +253,7 @@ def _redacted(event: Redacted, at: _Context) -> str:
 _EXTENDED: Final = {"typing": " by writing on it", "open_card": " by reading it", "by_hand": ""}
 
 
-def _moved(event: DeadlineMoved, at: _Context) -> str:
+def _moved(event: events.DeadlineMoved, at: _Context) -> str:
     if event.reason is not None:
         more = _for(None if event.duration_ms is None else -(-event.duration_ms // SECOND_MS) * SECOND_MS)
         return f"{at.who} extended {at.what(event.request_id)}{_EXTENDED[event.reason]}: it waits {more} more"
@@ -309,69 +262,73 @@ def _moved(event: DeadlineMoved, at: _Context) -> str:
     return f"{nobody}: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"
 
 
-def _expired(event: Expired, at: _Context) -> str:
+def _expired(event: events.Expired, at: _Context) -> str:
     there = ", ".join(dict.fromkeys(one.name for one in event.present or ()))
     connected = f", connected: {there}" if there else ""
     return f"nobody answered {at.what(event.request_id)} in {format_duration(event.duration_ms)}: it expired{connected}"
 
 
 _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
-    SessionOpened: _opened,
-    PolicyChanged: _policy_changed,
-    RulesStored: lambda event, at: f"{at.who} stored rules of the dialect {event.dialect}",
-    Asked: _asked,
-    Reopened: _reopened,
-    Agreed: _agreed,
-    Replied: _replied,
-    Granted: _granted,
-    UseTaken: _use_taken,
-    Revoked: _revoked,
-    DeadlineMoved: _moved,
-    Expired: _expired,
-    Cancelled: lambda event, at: (
+    events.SessionOpened: _opened,
+    events.PolicyChanged: _policy_changed,
+    events.RulesStored: lambda event, at: f"{at.who} stored rules of the dialect {event.dialect}",
+    events.Asked: _asked,
+    events.Reopened: _reopened,
+    events.Agreed: _agreed,
+    events.Replied: _replied,
+    events.Granted: _granted,
+    events.UseTaken: _use_taken,
+    events.Revoked: _revoked,
+    events.DeadlineMoved: _moved,
+    events.Expired: _expired,
+    events.Cancelled: lambda event, at: (
         f"{at.what(event.request_id)} was cancelled: {CANCEL_CAUSES[event.cause]}{at.reason(event)}"
     ),
-    ClientConnected: lambda event, _: f"{event.name} connected",
-    ClientDisconnected: lambda event, at: (
+    events.ClientConnected: lambda event, _: f"{event.name} connected",
+    events.ClientDisconnected: lambda event, at: (
         f"{at.client(event.client_id)} {'left' if event.cause == 'left' else 'lost connection'}"
     ),
-    LockTaken: lambda _, at: f"{at.who} took the input lock",
-    LockRequested: lambda event, at: (
+    events.LockTaken: lambda _, at: f"{at.who} took the input lock",
+    events.LockRequested: lambda event, at: (
         f"{at.who} requested the input lock, which passes in {format_duration(event.duration_ms)}"
     ),
-    LockPassed: lambda event, at: (
+    events.LockPassed: lambda event, at: (
         f"the input lock passed from {at.client(event.holder)} to {at.client(event.to) if event.to else 'nobody'}"
     ),
     Notification: _notified,
-    ToolFinished: _finished,
-    Claimed: lambda event, at: f"{event.runner} claimed {at.what(event.request_id)} and may run it",
-    ClaimReleased: lambda event, at: (
+    events.ToolFinished: _finished,
+    events.Claimed: lambda event, at: f"{event.runner} claimed {at.what(event.request_id)} and may run it",
+    events.ClaimReleased: lambda event, at: (
         f"{at.who} released the claim of {at.what(event.request_id)}, which may be claimed again{at.reason(event)}"
     ),
-    EndUnknown: _end_unknown,
-    LogRegressed: lambda event, _: f"the server lost events: {event.seen_id} had been read, {event.found_id} was found",
-    Imported: lambda event, at: (
+    events.EndUnknown: _end_unknown,
+    events.LogRegressed: lambda event, _: (
+        f"the server lost events: {event.seen_id} had been read, {event.found_id} was found"
+    ),
+    events.Imported: lambda event, at: (
         f"{at.who} imported the {event.versions} events before this from a file"
         f"{f', with {event.in_force_count} grants in force' if event.in_force_count else ''}"
     ),
-    Redacted: _redacted,
-    SessionClosed: lambda event, at: f"{at.who} closed the session{at.reason(event)}",
-    TokenCreated: lambda event, at: f"{at.who} created a token for {event.name}, role {event.role}",
-    TokenRedeemed: lambda event, at: f"{at.who} signed in with {event.token_id}",
-    PasskeyRegistered: lambda event, at: f"{at.who} registered a passkey of {event.person}",
-    PasskeyRemoved: lambda event, at: f"{at.who} removed the passkey {event.credential_id}{at.reason(event)}",
-    PasskeyUsed: lambda event, at: f"{at.who} signed with the passkey {event.credential_id}",
-    PushSubscribed: lambda event, at: f"{at.who} enabled push messages for {event.person} on device {event.device_id}",
-    PushUsed: lambda event, _: f"device {event.device_id} was sent a push message",
-    PushEnded: _push_ended,
-    NotificationsChosen: lambda event, at: f"{at.who} changed the notifications of {event.person}",
-    ServicesNamed: lambda event, _: f"a notifier named the services of {len(event.services)} people",
-    LinkKeyReplaced: lambda event, at: f"{at.who} ended all answer links{at.reason(event)}",
-    Frozen: lambda event, at: f"{at.who} froze {_reach(event)}{at.reason(event)}",
-    Unfrozen: lambda event, at: f"{at.who} ended the freeze of {_reach(event)}{at.reason(event)}",
-    HoldPlaced: lambda event, at: f"{at.who} placed a legal hold on {_held(event)}{at.reason(event)}",
-    HoldLifted: lambda event, at: f"{at.who} lifted the legal hold of {_held(event)}{at.reason(event)}",
-    TokenRevoked: lambda event, at: f"{at.who} revoked {event.token_id}{at.reason(event)}",
+    events.Redacted: _redacted,
+    events.SessionClosed: lambda event, at: f"{at.who} closed the session{at.reason(event)}",
+    events.TokenCreated: lambda event, at: f"{at.who} created a token for {event.name}, role {event.role}",
+    events.TokenRedeemed: lambda event, at: f"{at.who} signed in with {event.token_id}",
+    events.PasskeyRegistered: lambda event, at: f"{at.who} registered a passkey of {event.person}",
+    events.PasskeyRemoved: lambda event, at: f"{at.who} removed the passkey {event.credential_id}{at.reason(event)}",
+    events.PasskeyUsed: lambda event, at: f"{at.who} signed with the passkey {event.credential_id}",
+    events.PushSubscribed: lambda event, at: (
+        f"{at.who} enabled push messages for {event.person} on device {event.device_id}"
+    ),
+    events.PushUsed: lambda event, _: f"device {event.device_id} was sent a push message",
+    events.PushEnded: _push_ended,
+    events.NotificationsChosen: lambda event, at: f"{at.who} changed the notifications of {event.person}",
+    events.ServicesNamed: lambda event, _: f"a notifier named the services of {len(event.services)} people",
+    events.LinkKeyReplaced: lambda event, at: f"{at.who} ended all answer links{at.reason(event)}",
+    events.Frozen: lambda event, at: f"{at.who} froze {_reach(event)}{at.reason(event)}",
+    events.Unfrozen: lambda event, at: f"{at.who} ended the freeze of {_reach(event)}{at.reason(event)}",
+    events.HoldPlaced: lambda event, at: f"{at.who} placed a legal hold on {_held(event)}{at.reason(event)}",
+    events.HoldLifted: lambda event, at: f"{at.who} lifted the legal hold of {_held(event)}{at.reason(event)}",
+    events.TokenRevoked: lambda event, at: f"{at.who} revoked {event.token_id}{at.reason(event)}",
 }
 
 
@@ -387,7 +344,7 @@ def line_of(recorded: Recorded, before: SessionState) -> dict[str, Any]:
     return {
         "version": recorded.version,
         "at": format_time(recorded.ms),
-        "type": event.event_type if isinstance(event, NewerEvent) else event_type(event),
+        "type": event.event_type if isinstance(event, NewerEvent) else events.event_type(event),
         "actor": {
             "kind": actor.kind,
             "name": actor.name,

@@ -13,9 +13,9 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
-from ledger.stores.embedded.binary import BINARY_VARIABLE
-from ledger.stores.port import Store
+from ledger.stores.embedded.launch import BINARY_VARIABLE
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests import parts
 from tests.support import closing_lines, cluster_warnings, profile, second_tries

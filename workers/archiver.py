@@ -21,7 +21,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from ledger import Ledger
 from ledger.core.errors import LedgerError
 from ledger.core.events import Presence
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archive import archive_of
 from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.stores.port import WorkPlace
 from workers.runtime.process import Work

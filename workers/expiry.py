@@ -90,15 +90,14 @@ class Settler:
                 partitions = None
             elif again or unsure:
                 # Only these may still be due; what comes due meanwhile has its own alarm.
-                partitions = sorted({self._partition_of(session) for session, _ in (*again, *unsure)})
+                count_of_all = self._store.partition_count
+                left = (StreamKey("session", session) for session, _ in (*again, *unsure))
+                partitions = sorted({key.partition(count_of_all) for key in left})
             else:
                 break
         if count:
             log.info("expiry: settled %d sessions, the last %d ms after its deadline", count, late_ms)
         return count
-
-    def _partition_of(self, session: str) -> int:
-        return self._store.partition_of(StreamKey("session", session))
 
     async def _due(self, now_ms: int, partitions: list[int] | None) -> list[tuple[str, int]]:
         page = await self._store.due(now_ms, DUE_PAGE_COUNT + len(self._passed_over), partitions)

@@ -28,15 +28,16 @@ from ledger import Ledger, Session
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
 from ledger.core.events import Granted, LogRegressed, Replied
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
+from ledger.log.surveys import paged
 from ledger.log.tail import LostHistoryError
 from ledger.log.viewed import checkpoints, projects_of
 from ledger.session.state import SessionState, Settled
+from ledger.stores.keys import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
-from ledger.stores.values import PROJECTORS
 from projections.engine import OUT_OF_REACH, STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_skipped, project_anew
+from projections.lag import StreamWalk, uncounted
 from projections.projection import Seen
-from projections.walk import StreamWalk, uncounted
 from workers.runtime.consumer import Consumer, Pause, every_append
 
 log = logging.getLogger(__name__)
@@ -89,15 +90,10 @@ class Repairs:
 
         A session that is in no view so far is repaired when it is projected. A lost revoke stays lost.
         """
-        batch: list[str] = []
         uses: list[tuple[str, Settled]] = []
-        async for key in all_streams(self._ledger.store):
-            if key.kind == "session":
-                batch.append(key.id)
-            if len(batch) == SESSIONS_AT_ONCE_COUNT:
-                await self._write_lost_grants_of(batch, project, uses)
-                batch = []
-        await self._write_lost_grants_of(batch, project, uses)
+        sessions = (key.id async for key in all_streams(self._ledger.store) if key.kind == "session")
+        async for some in paged(sessions, SESSIONS_AT_ONCE_COUNT):
+            await self._write_lost_grants_of(some, project, uses)
         for session, settled in uses:
             await Session(self._ledger, session).answers.take_lost_uses(settled)
 
@@ -161,7 +157,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     scan_seconds: float = 600.0
     """The shortest interval between the beginnings of two walks over all streams, in case a hint was lost."""
     step_seconds: float = 1.0
-    """The interval between two steps of a walk, which is of at most `projections.walk.STEP_KEYS_COUNT` keys or so."""
+    """The interval between two steps of a walk, which is of at most `projections.lag.STEP_KEYS_COUNT` keys or so."""
     census_seconds: float = 60.0
     """The interval at which a round is made owed if a partition has no census: its views were dropped, say."""
 
@@ -197,10 +193,6 @@ class Projector:
             await self._store.drop_consumers(GROUP, 0, self.consumer)
         log.info("projector: stopped, %d events projected", self._worker.events)
 
-    @property
-    def _all(self) -> range:
-        return range(self._store.partition_count)
-
     async def _pass(self, woken: list[int]) -> Pause:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_census:
@@ -212,7 +204,7 @@ class Projector:
             await self._walk_on()
         if loop.time() >= self._next_sweep:
             # Those, too, that another projector took and never acknowledged.
-            await self._read(self._all, round(self._pace.claim_idle_seconds * 1000))
+            await self._read(range(self._store.partition_count), round(self._pace.claim_idle_seconds * 1000))
             self._next_sweep = loop.time() + self._pace.feed_seconds
         await self._read(woken)
         return Pause(min(self._next_step, self._next_sweep, self._next_census) - loop.time())
@@ -336,14 +328,18 @@ class CatchingUp:
         await note_skipped(self._store, key, skipped=True)
 
     async def _project_anew(self, key: StreamKey) -> None:
-        partition = self._store.partition_of(key)
+        partition = key.partition(self._store.partition_count)
         async with self._anew:
             try:
                 # Another stream of the partition, or another projector, may have failed in the same way before.
                 await self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
                 log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
-                keys = [one async for one in all_streams(self._store) if self._store.partition_of(one) == partition]
+                keys = [
+                    one
+                    async for one in all_streams(self._store)
+                    if one.partition(self._store.partition_count) == partition
+                ]
                 names = (await self._store.views()).get(partition, ())
                 for problem in await project_anew(self._store, self._engine, partition, keys, names=names):
                     log.warning("skipped: %s", problem.text)

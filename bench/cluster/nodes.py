@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import redis
 from redis.exceptions import RedisError
 
-from ledger.stores.embedded.binary import find_binary
-from ledger.stores.embedded.launch import MEMORY_SETTINGS
+from ledger.stores.embedded.launch import MEMORY_SETTINGS, find_binary
 
 HOST: Final = "127.0.0.1"
 SLOTS_COUNT: Final = 16_384

@@ -9,9 +9,8 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from bench.place import Child, Place, child
-from ledger.stores.port import Store
-from projections.lag import FedLag
-from projections.walk import StreamWalk, uncounted
+from ledger.stores.store import Store
+from projections.lag import FedLag, StreamWalk, uncounted
 
 OWN_NOTES: Final = "bench-growth"
 LOOK_MS: Final = 50

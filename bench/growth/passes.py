@@ -12,7 +12,7 @@ from redis import Redis
 from bench.growth.rows import Figures
 from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.stores.port import StreamKey
 from workers.runtime.garbage import collect_rarely
 from workers.upkeep.works import CHECKED_AT_ONCE_COUNT, check_streams, portions_to_check, rebuild_views
@@ -82,7 +82,7 @@ class Passes:
         names = await self._place.ledger.store.views()
         by_partition: dict[int, list[StreamKey]] = defaultdict(list)
         for key in keys:
-            by_partition[self._place.ledger.store.partition_of(key)].append(key)
+            by_partition[key.partition(self._place.ledger.store.partition_count)].append(key)
         events = 0
         for partition, some in sorted(by_partition.items()):
             portion = (partition, some, names.get(partition, []))

@@ -13,9 +13,7 @@ from bench.soak.day import word_of
 from bench.soak.leftovers import came
 from bench.soak.telling import Asked, Request
 from ledger import Ledger
-from workers.indexer.lag import lag_of
-from workers.indexer.query import parse_query
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import IndexReader, lag_of, parse_query
 
 UP_TO_DATE: Final = (0, 0, True)
 _ROWS: Final = "SELECT session, request_id, outcome FROM requests"

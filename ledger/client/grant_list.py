@@ -12,16 +12,14 @@ from ledger.client.grant_uses import last_uses, used_field
 from ledger.client.results import Approved, approved_in_project, approved_in_session
 from ledger.core.grants import Grants
 from ledger.core.times import format_time, parse_time
-from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
 from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, parts_of, scope_of
 from ledger.log.streams import Streams
-from ledger.log.surveys import Survey, survey
-from ledger.log.unprojected import unprojected
-from ledger.log.viewed import USED_VIEW, fields_of_streams
-from ledger.project import ProjectState
+from ledger.log.surveys import Listed, ListPage, Survey, Until, ViewPage, check_count, completed, survey
+from ledger.log.viewed import USED_VIEW, fields_of_streams, unprojected
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, StreamKey
-from ledger.stores.values import WantedFields
+from ledger.stores.port import StreamKey, WantedFields
+from ledger.stores.store import Store
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself; beyond them, the list of all is read."""
@@ -170,7 +168,11 @@ class GrantList:
         by_partition: dict[int, list[str]] = {}
         for field in fields:
             key = StreamKey.parse(parts_of(field)[0])
-            own = [self._store.partition_of(key)] if key.kind == "session" else range(self._store.partition_count)
+            own = (
+                [key.partition(self._store.partition_count)]
+                if key.kind == "session"
+                else range(self._store.partition_count)
+            )
             for partition in own:
                 by_partition.setdefault(partition, []).append(field)
         wanted = [WantedFields(USED_VIEW, partition, some) for partition, some in by_partition.items()]

@@ -38,22 +38,21 @@ from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.requests import Answer, check_actor, check_folder, check_message, check_name, check_uses, make_question
 from ledger.core.timeouts import Timeouts
-from ledger.core.times import check_duration_ms
-from ledger.log.archive.archived_store import all_streams, with_archive
-from ledger.log.completed import LIST_COUNT, ListPage
+from ledger.log.archive.archive import all_streams, with_archive
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
 from ledger.log.streams import Streams
-from ledger.log.surveys import Survey
+from ledger.log.surveys import LIST_COUNT, ListPage, Survey
 from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
 from ledger.project import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
 from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
-from ledger.stores.clock import Clock
+from ledger.session.tiers import records_clients
 from ledger.stores.durability import Durability
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Clock, Store
 from ledger.stores.urls import open_store, url_of_environment
 
 if TYPE_CHECKING:

@@ -24,11 +24,15 @@ from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.log.tail import entry_at
-from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, projects_of
-from ledger.session.releases import releases
-from ledger.session.state import SessionState, in_order
-from ledger.stores.port import Position, StreamKey
-from ledger.stores.values import FoundFields
+from ledger.log.viewed import (
+    GRANTS_VIEW,
+    REQUESTS_VIEW,
+    USES_VIEW,
+    pages_of_streams,
+    streams_behind,
+)
+from ledger.session.state import SessionState
+from ledger.stores.port import FoundFields, Position, StreamKey
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -68,7 +72,9 @@ class Lookups:
         is_known_in_many = len(found.fields) > KNOWN_IN_MAX
         named = {StreamKey("session", parts_of(one)[1]) for one in found.fields[:KNOWN_IN_MAX]}
         unsure = frozenset(found.unsure)
-        named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
+        named.update(
+            key for key in found.ahead if key.kind == "session" and key.partition(store.partition_count) not in unsure
+        )
         # In the others the hints of deadlines name the sessions with pending requests, which come first.
         searched = None if is_known_in_many else sorted(unsure)
         if searched is None or searched:
@@ -130,12 +136,12 @@ class Lookups:
         if len(found.ahead) <= AHEAD_MAX:
             return found
         try:
-            ahead = await ahead_among(store, found.ahead)
+            ahead = await streams_behind(store, found.ahead)
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
         fields = {*found.fields, *(await store.look_up(view, prefix, count)).fields}
-        return msgspec.structs.replace(found, fields=sorted(fields)[:count], ahead=ahead)
+        return msgspec.structs.replace(found, fields=sorted(fields)[:count], ahead=list(ahead))
 
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
@@ -146,8 +152,8 @@ class Lookups:
         store = self._ledger.store
         async for page in pages_of_streams(store, frozenset(partitions)):
             wanted = [key for key in page if key.kind in kinds and key not in read]
-            if found := await ahead_among(store, wanted):
-                yield found
+            if found := await streams_behind(store, wanted):
+                yield list(found)
 
     async def pending_beginning(self, part: str) -> list[Pending]:
         """Return the pending requests whose id begins with a part; none for a part of fewer than 4 characters.

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from ledger.client.lookups import PENDING_SESSIONS_MAX
 from ledger.client.results import Pending, pending_of
-from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
+from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
 from ledger.log.streams import Streams
-from ledger.log.surveys import StreamProblem, Survey, survey
-from ledger.log.unprojected import told_of
+from ledger.log.surveys import Listed, ListPage, StreamProblem, Survey, Until, ViewPage, check_count, completed, survey
 from ledger.session.state import Request, SessionState
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
 
 
 class Waiting(NamedTuple):
@@ -63,9 +63,13 @@ class PendingList:
 
     async def _ahead(self) -> frozenset[str]:
         """Return the sessions that are read besides those that the views name."""
-        told = await told_of(self._store)
+        told = await self._store.look_up(None)
         unsure = frozenset(told.unsure)
-        found = {key.id for key in told.ahead if key.kind == "session" and self._store.partition_of(key) not in unsure}
+        found = {
+            key.id
+            for key in told.ahead
+            if key.kind == "session" and key.partition(self._store.partition_count) not in unsure
+        }
         if unsure:
             found.update(session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, sorted(unsure)))
         return frozenset(found)
@@ -74,7 +78,7 @@ class PendingList:
         """Return the problems of sessions with something pending, as far as the hints of deadlines tell."""
         if not problems:
             return problems
-        partitions = sorted({self._store.partition_of(one.key) for one in problems})
+        partitions = sorted({one.key.partition(self._store.partition_count) for one in problems})
         due = {session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, partitions)}
         return [one for one in problems if one.key.id in due]
 

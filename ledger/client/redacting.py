@@ -9,8 +9,7 @@ from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id
 from ledger.core.requests import check_message
-from ledger.log.redactable import Pattern, Selection
-from ledger.log.redactions import StreamPlan, redact
+from ledger.log.redactions import Pattern, Selection, StreamPlan, redact
 from ledger.log.viewed import pages_of_streams
 from ledger.session.state import SessionState
 from ledger.stores.port import START, StreamKey

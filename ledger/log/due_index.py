@@ -12,7 +12,8 @@ from typing import Final
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.session.state import SessionState, next_due_ms
-from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
+from ledger.stores.port import NOTHING_DUE, Due, StreamKey
+from ledger.stores.store import Store
 
 COMPARED_AT_ONCE_COUNT: Final = 500
 """Pending requests of the views that are compared with the index at once."""

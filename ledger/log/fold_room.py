@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -51,44 +51,29 @@ def room_bytes() -> int:
     return int(word) * MB
 
 
-def streams_room_bytes() -> int:
-    """Return the share of the room for the folds of open streams: half of it."""
-    return room_bytes() // 2
+Room = Literal["streams", "projected", "history", "outlines", "sealed", "followers", "descriptions", "events"]
+
+SHARES: Final[dict[Room, int]] = {
+    "streams": 2,
+    "projected": 4,
+    "history": 8,
+    "outlines": 16,
+    "sealed": 16,
+    "followers": 8,
+    "descriptions": 16,
+    "events": 16,
+}
+"""The share of the room, one part in so many, of each cache.
+
+They are the folds of open streams, those of a projector, past ones, outlines of sessions, and the entries of sealed
+sessions that were read. A gateway has no projector: that share is for the folds behind its event streams, descriptions
+of pending requests, and the latest events.
+"""
 
 
-def history_room_bytes() -> int:
-    """Return the share of the room for past folds: an eighth."""
-    return room_bytes() // 8
-
-
-def outlines_room_bytes() -> int:
-    """Return the share of the room for outlines of sessions: a sixteenth."""
-    return room_bytes() // 16
-
-
-def sealed_room_bytes() -> int:
-    """Return the share of the room for the entries of sealed sessions that were read: a sixteenth."""
-    return room_bytes() // 16
-
-
-def projected_room_bytes() -> int:
-    """Return the share of the room for the folds of a projector: a quarter."""
-    return room_bytes() // 4
-
-
-def followers_room_bytes() -> int:
-    """Return the share of the room for the folds behind a gateway's event streams, which has no projector: an eighth."""
-    return room_bytes() // 8
-
-
-def descriptions_room_bytes() -> int:
-    """Return the share of the room for descriptions of pending requests in a gateway: a sixteenth."""
-    return room_bytes() // 16
-
-
-def events_room_bytes() -> int:
-    """Return the share of the room for the latest events in a gateway: the rest of a projector's share."""
-    return room_bytes() // 16
+def room_of(cache: Room) -> int:
+    """Return the bytes that a cache of this process may take. Raises InputError as `room_bytes`."""
+    return room_bytes() // SHARES[cache]
 
 
 def fold_bytes(state: Any) -> int:

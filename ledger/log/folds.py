@@ -6,10 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from ledger.access.freeze import FreezeState, HoldState, decide_freeze, decide_holds, evolve_freeze, evolve_holds
-from ledger.access.notifications import NotificationsState, decide_notifications, evolve_notifications
-from ledger.access.passkeys import PasskeysState, decide_passkeys, evolve_passkeys
-from ledger.access.state import AccessState, decide_access, evolve_access
+from ledger.access.freeze import FREEZE_ID, FreezeState, decide_freeze, evolve_freeze
+from ledger.access.holds import HOLDS_ID, HoldState, decide_holds, evolve_holds
+from ledger.access.notifications import NOTIFICATIONS_ID, NotificationsState, decide_notifications, evolve_notifications
+from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState, decide_passkeys, evolve_passkeys
+from ledger.access.state import ACCESS_ID, AccessState, decide_access, evolve_access
+from ledger.core.allowing import any_allowing
 from ledger.core.errors import LedgerError
 from ledger.core.events import Asked, Cancelled, Claimed, Event, Expired, LogRegressed, Presence, Reopened, Replied
 from ledger.core.freezes import any_allowing
@@ -29,7 +31,9 @@ from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
 from ledger.session.rounds import decide_repeat
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
-from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
+from ledger.session.tiers import records_clients
+from ledger.stores.port import NOTHING_DUE, Due, StreamKey
+from ledger.stores.store import Store
 
 
 def masked_project_command(command: ProjectCommand, masks: Masks) -> ProjectCommand:
@@ -162,7 +166,6 @@ def _has_tier(event: Event) -> bool:
 
 
 def _hint(before: SessionState, due_ms: int | None, after: SessionState, after_ms: int) -> Due | str | None:
-    """Return the due hint after any events."""
     had = before.pending or before.lock_request or before.open_claims
     if not (had or after.pending or after.lock_request or after.open_claims):
         return None
@@ -177,7 +180,6 @@ def _hint(before: SessionState, due_ms: int | None, after: SessionState, after_m
 
 
 def _hint_of_ask(before: SessionState, due_ms: int | None, event: Any, after_ms: int) -> Due | None:
-    """Return the due hint after a single ask."""
     if event.verdict is not Verdict.ASK:
         return None
     lasts_ms = deadline_ms(0, event.tier or "unattended", event.duration_ms, event.cap_ms)
@@ -303,34 +305,23 @@ class AccessStreamFold(_Undated[S]):
         return AppendPlan(self._decide(state, command, now_ms), command.actor)
 
 
-def access_fold(masks: Masks | None) -> Fold[AccessState]:
-    """Return the fold of access tokens, which expire without an event."""
-    return AccessStreamFold(lambda key: AccessState(access_id=key.id), evolve_access, decide_access, masks)
-
-
-def passkeys_fold() -> Fold[PasskeysState]:
-    return AccessStreamFold(lambda _: PasskeysState(), evolve_passkeys, decide_passkeys)
-
-
-def notifications_fold(masks: Masks | None) -> Fold[NotificationsState]:
-    return AccessStreamFold(
+_ACCESS: Final[dict[str, tuple[Callable[[StreamKey], Any], Callable[..., Any], Callable[..., tuple[Event, ...]]]]] = {
+    # Tokens expire without an event.
+    ACCESS_ID: (lambda key: AccessState(access_id=key.id), evolve_access, decide_access),
+    PASSKEYS_ID: (lambda _: PasskeysState(), evolve_passkeys, decide_passkeys),
+    NOTIFICATIONS_ID: (
         lambda _: NotificationsState(),
         evolve_notifications,
         lambda state, command, _: decide_notifications(state, command),
-        masks,
-    )
+    ),
+    FREEZE_ID: (lambda _: FreezeState(), evolve_freeze, lambda state, command, _: decide_freeze(state, command)),
+    HOLDS_ID: (lambda _: HoldState(), evolve_holds, lambda state, command, _: decide_holds(state, command)),
+}
 
 
-def freeze_fold(masks: Masks | None) -> Fold[FreezeState]:
-    return AccessStreamFold(
-        lambda _: FreezeState(), evolve_freeze, lambda state, command, _: decide_freeze(state, command), masks
-    )
-
-
-def holds_fold(masks: Masks | None) -> Fold[HoldState]:
-    return AccessStreamFold(
-        lambda _: HoldState(), evolve_holds, lambda state, command, _: decide_holds(state, command), masks
-    )
+def access_folds(masks: Masks | None) -> dict[str, Fold[Any]]:
+    """Return the folds of the access streams, by their ids."""
+    return {one: AccessStreamFold(*parts, None if one == PASSKEYS_ID else masks) for one, parts in _ACCESS.items()}
 
 
 def _regressed(command: Regression) -> AppendPlan:

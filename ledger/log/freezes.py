@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from ledger.access.freeze import FreezeState, StartFreeze
 from ledger.core.errors import InDoubtError, NewerSchemaError, StoreError
@@ -18,10 +17,9 @@ from ledger.core.freezes import Freeze, decode_freeze
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
 from ledger.log.plans import SYSTEM
-from ledger.stores.port import Blocked, FreezeFlag, Position, Store, Unverified
-
-if TYPE_CHECKING:
-    from ledger.log.stream import Stream
+from ledger.log.stream import Stream
+from ledger.stores.port import Blocked, FreezeFlag, Position, Unverified
+from ledger.stores.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class Freezes:
         self, store: Store, stream: Stream[FreezeState], watch: Callable[[Stream[FreezeState]], Awaitable[None]]
     ) -> None:
         self._store = store
-        self._stream = stream
+        self.stream = stream
         self._watch = watch
         self._observers: list[Callable[[], None]] = []
         self._is_followed = False
@@ -44,21 +42,17 @@ class Freezes:
         """The comparison that runs for a server: after a start every stream's first append is refused at once."""
 
     @property
-    def stream(self) -> Stream[FreezeState]:
-        return self._stream
-
-    @property
     def state(self) -> FreezeState:
-        return self._stream.state
+        return self.stream.state
 
     def over(self, project: str | None) -> Freeze | None:
         """Return the freeze that stops the sessions of a project, as far as this process knows."""
-        state = self._stream.state
+        state = self.stream.state
         return state.over(project) if state.version else None
 
     async def refresh(self) -> FreezeState:
         """Return the freezes in force, read from the server now. Raises StoreError, NewerSchemaError."""
-        state = await self._stream.refresh()
+        state = await self.stream.refresh()
         if state.newer:
             raise NewerSchemaError("the stream of freezes holds events of a newer version; upgrade this worker")
         return state
@@ -67,9 +61,9 @@ class Freezes:
         """As `refresh`; from now on the freezes known here are current, by wake-ups and sweeps."""
         if not self._is_followed:
             self._is_followed = True
-            self._stream.observe(self._changed)
+            self.stream.observe(self._changed)
             try:
-                await self._watch(self._stream)
+                await self._watch(self.stream)
             except BaseException:
                 self._is_followed = False
                 raise
@@ -97,9 +91,9 @@ class Freezes:
             if server not in self._comparisons:
                 self._comparisons[server] = asyncio.create_task(self._compare(server), name="ledger freezes")
             await asyncio.shield(self._comparisons[server])
-        elif self._stream.position > refused.at:
+        elif self.stream.position > refused.at:
             await self._store.set_flags(self._flag(self.state))
-        elif self._stream.position < refused.at:
+        elif self.stream.position < refused.at:
             await self._record_again(decode_freeze(refused.freeze), refused.at)
 
     async def _compare(self, server: str) -> None:
@@ -116,7 +110,7 @@ class Freezes:
 
         Raises InDoubtError where one of them could not be set, or has no confirmed replication.
         """
-        state, at = self._stream.state, self._stream.position
+        state, at = self.stream.state, self.stream.position
         try:
             held = await self._store.set_flags(self._flag(state))
         except StoreError as error:
@@ -124,15 +118,15 @@ class Freezes:
         latest = max(held)
         if latest > at:
             # Another process was faster; or the stream has lost an entry that this flag is of.
-            await self._stream.refresh()
-        if min(held) < at or latest > self._stream.position:
+            await self.stream.refresh()
+        if min(held) < at or latest > self.stream.position:
             raise _not_everywhere("not every partition has it yet")
 
     async def repair(self) -> None:
         """Record the freezes again that the stream of freezes has lost, and of which flags are the witnesses."""
         state = await self.refresh()
         for flag in await self._store.flags():
-            if flag is not None and flag.at > self._stream.position:
+            if flag is not None and flag.at > self.stream.position:
                 for text in flag.freezes.values():
                     freeze = decode_freeze(text)
                     if freeze not in state.in_force():
@@ -147,11 +141,11 @@ class Freezes:
             reason=f"{freeze.reason} ({reason})" if freeze.reason else reason,
             lost_ms=at.ms,
         )
-        await self._stream.submit(again)
+        await self.stream.submit(again)
         await self.raise_flags()
 
     def _flag(self, state: FreezeState) -> FreezeFlag:
-        return FreezeFlag(self._stream.position, {one.reach: one.encoded() for one in state.in_force()})
+        return FreezeFlag(self.stream.position, {one.reach: one.encoded() for one in state.in_force()})
 
 
 def _not_everywhere(why: str) -> InDoubtError:

@@ -14,10 +14,18 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.entries import MissingContent, check_info, read_entry
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot
-from ledger.log.tail import Folded, evolve_any, foreign_is_damage, nothing_folded
-from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from ledger.log.tail import (
+    Folded,
+    MissingContent,
+    check_info,
+    evolve_any,
+    foreign_is_damage,
+    nothing_folded,
+    read_entry,
+)
+from ledger.stores.port import Entry, Opening, Position, StreamKey
+from ledger.stores.store import Store
 
 S = TypeVar("S")
 
@@ -47,18 +55,29 @@ class FreshFold(Generic[S]):
 
 async def fresh_fold(store: Store, key: StreamKey, initial: S, evolve: Evolve[S]) -> FreshFold[S]:
     """Return the fold of a stream up to its last entry. Raises StoreError, SealedError, DamageError, Foreign."""
-    opening = await store.open(key)
-    check_info(key, opening.info)
-    last = START if opening.info is None else opening.info.last
-    if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store):
-        snapshot = await load_snapshot(store, key, last.version)
-        found = None if snapshot is None else FreshFold(key, evolve, snapshot)
-        if found is not None and await _has_gone_on(store, key, found, last.version):
+    opening, last = await _opened(store, key)
+    if (snapshot := await _snapshot(store, key, last)) is not None:
+        found = FreshFold(key, evolve, snapshot)
+        if await _has_gone_on(store, key, found, last):
             return found
     found = FreshFold(key, evolve, Folded(initial))
     found.take(opening.entries)
-    await _go_on(store, key, found, last.version)
+    await _go_on(store, key, found, last)
     return found
+
+
+async def _opened(store: Store, key: StreamKey) -> tuple[Opening, int]:
+    """Return the first read of a stream, whose metadata is checked, and its last version."""
+    opening = await store.open(key)
+    check_info(key, opening.info)
+    return opening, 0 if opening.info is None else opening.info.last.version
+
+
+async def _snapshot(store: Store, key: StreamKey, last_version: int) -> Folded[Any] | None:
+    """Return the fold of a long stream's snapshot, if a fold may begin with one."""
+    if last_version < SNAPSHOT_EVERY_EVENTS or not await _may_begin_later(store):
+        return None
+    return await load_snapshot(store, key, last_version)
 
 
 async def _may_begin_later(store: Store) -> bool:
@@ -84,16 +103,12 @@ async def fold_before(store: Store, key: StreamKey, is_before: Callable[[Positio
     DamageError.
     """
     with foreign_is_damage(key):
-        opening = await store.open(key)
-        check_info(key, opening.info)
-        last = START if opening.info is None else opening.info.last
-        if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store):
-            snapshot = await load_snapshot(store, key, last.version)
-            if snapshot is not None and is_before(snapshot.position):
-                found = FreshFold(key, evolve_any, snapshot)
-                if await _has_gone_on(store, key, found, last.version):
-                    return snapshot
-    return nothing_folded(key)
+        _, last = await _opened(store, key)
+        snapshot = await _snapshot(store, key, last)
+        if snapshot is None or not is_before(snapshot.position):
+            return nothing_folded(key)
+        found = FreshFold(key, evolve_any, snapshot)
+        return snapshot if await _has_gone_on(store, key, found, last) else nothing_folded(key)
 
 
 async def _has_gone_on(store: Store, key: StreamKey, found: FreshFold[Any], until_version: int) -> bool:

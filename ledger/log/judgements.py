@@ -12,7 +12,8 @@ from ledger.policy.replayed import ReplayedPolicies
 from ledger.project import ProjectState
 from ledger.session.judged_again import JudgedAgain, is_judged, judge_recorded
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
 
 
 async def judge_again(

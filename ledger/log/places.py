@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
-from ledger.log.completed import CURSOR_DIGITS
+from ledger.log.surveys import CURSOR_DIGITS
 from ledger.session.state import Request
 
 APPROVED_VIEW: Final = "approved"

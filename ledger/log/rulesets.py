@@ -7,6 +7,7 @@ cannot become others. What is missing or damaged is never guessed: nothing is ju
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 from ledger.core.errors import DamageError, RulesUnreadableError
@@ -16,7 +17,8 @@ from ledger.log.stream import Stream
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.policy.stored_rules import RulesState, StoreRules
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
 
 StreamOfRules: TypeAlias = Callable[[str], Stream[RulesState]]
 """A getter of the stream of a digest, within the room that a process gives to folds."""
@@ -82,14 +84,11 @@ class RecordedRules:
         if not _names_rules(state):
             return None
         if self._last[0] != state.policy_digest:
-            self._last = (state.policy_digest, await self._read(state.policy_digest))
+            source = None
+            with suppress(DamageError):
+                source = (await read_ruleset(self._store, state.policy_digest)).source
+            self._last = (state.policy_digest, source)
         return self._last[1]
-
-    async def _read(self, policy_digest: str) -> PolicySource | None:
-        try:
-            return (await read_ruleset(self._store, policy_digest)).source
-        except DamageError:
-            return None
 
 
 def _names_rules(state: SessionState) -> bool:

@@ -23,8 +23,8 @@ from ledger.log.tail import Folded, entry_at
 from ledger.log.viewed import checkpoints, fields_of_streams
 from ledger.project import ProjectState
 from ledger.session.state import SETTLED_PACKING, Client, LockRequest, PendingRequests, Request, SessionState
-from ledger.stores.port import Position, Store, StreamKey
-from ledger.stores.values import ViewAdvance, ViewWrite
+from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.store import Store
 
 SNAPSHOTS_VIEW: Final = "snapshots"
 """The view of snapshots: a cache, not part of the views' content."""
@@ -140,7 +140,7 @@ async def remove_snapshot(store: Store, key: StreamKey) -> None:
     A snapshot that stays is still bound to its entry. Raises StoreError.
     """
     (at,) = await checkpoints(store, [key])
-    await store.project(store.partition_of(key), [ViewAdvance(key, at, at)], removal_writes(key))
+    await store.project(key.partition(store.partition_count), [ViewAdvance(key, at, at)], removal_writes(key))
 
 
 async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded[Any] | None:

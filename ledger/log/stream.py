@@ -10,23 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ledger.core import codec
+from ledger.core import chain, codec
+from ledger.core.allowing import any_allowing, any_binding
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.core.events import Presence
-from ledger.core.freezes import any_allowing, any_binding
+from ledger.core.events import Presence, Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
-from ledger.log.batches import Batch, Job, recorded_of
-from ledger.log.cached_fold import CachedFold
-from ledger.log.entries import contradicts
-from ledger.log.freezes import Freezes
-from ledger.log.plans import SETTLE, Done, Fold, Regression
+from ledger.log.fresh_folds import fresh_fold
+from ledger.log.plans import SETTLE, Batch, Companion, Done, Fold, Job, Regression, recorded_of
+from ledger.log.tail import MissingContent, contradicts, read_entry
 from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import (
+    START,
     Append,
     Appended,
     AppendResult,
@@ -38,12 +37,117 @@ from ledger.stores.port import (
     OthersPresent,
     OutsideWindow,
     Position,
-    Store,
     StreamKey,
     Unverified,
     WakeUp,
-    append_to,
 )
+from ledger.stores.store import Store, append_to
+
+S = TypeVar("S")
+
+Observer = Callable[[Recorded | None], None]
+
+
+class CachedFold(Generic[S]):
+    """The fold of a stream, continued by whole pages, and by the entries of wake-ups and of own appends."""
+
+    def __init__(self, store: Store, key: StreamKey, fold: Fold[S]) -> None:
+        self.key = key
+        self._store = store
+        self._fold = fold
+        self._observers: list[Observer] = []
+        self.state = fold.initial(key)
+        self.position = START
+        self._payload = b""
+        self._missing = MissingContent()
+        self.folded = False
+        """True when `state` is the fold of the stream, as far as this process has read it."""
+        self._safe = START
+        """The last entry with confirmed replication (`Durability`)."""
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` with every later event, and with None when the state was folded from the start."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    @property
+    def observed(self) -> bool:
+        """Return whether the stream has observers."""
+        return bool(self._observers)
+
+    def _tell(self, recorded: Recorded | None) -> None:
+        if self._observers:
+            for observer in list(self._observers):
+                observer(recorded)
+
+    def _forget(self) -> None:
+        """Fold again before the next command. Readers keep the old state until then."""
+        self.folded = False
+
+    def _next_prev(self) -> str:
+        if self.position == START:
+            return chain.genesis(self.key.kind, self.key.id)
+        return chain.after_entry(self.position.ms, self.position.version, self._payload)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def _ensure_folded(self) -> bool:
+        """Fold the stream if it is not folded; return True if this read the server."""
+        if self.folded:
+            return False
+        found = await fresh_fold(self._store, self.key, self._fold.initial(self.key), self._fold.evolve)
+        found.missing.require_none(self.key)
+        self._missing = found.missing
+        # Replaced at once, so that no reader sees a partial fold.
+        self.state, self.position, self._payload = found.state, found.last.position, found.last.payload
+        self._safe = START
+        self.folded = True
+        self._tell(None)
+        return True
+
+    async def _read_tail(self) -> bool:
+        """Fold new entries, read together with the last known one; return False if the server has lost that one."""
+        while True:
+            seen, payload = self.position, self._payload
+            page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
+            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
+            if lost or contradicts(page, self.position, self._payload):
+                return False
+            self._absorb(page)
+            if len(page) < PAGE_COUNT:
+                self._missing.require_none(self.key)
+                return True
+
+    # --- folding ----------------------------------------------------------------------------------------------------
+
+    def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
+        """Fold entries from a wake-up; return False when they do not follow, so that the stream must be read."""
+        if not self.folded:
+            return False
+        if entries and entries[0].version > self.position.version + 1:
+            return False
+        try:
+            self._absorb(entries)
+        except DamageError:
+            # The next read raises the same damage to its caller.
+            return False
+        if self._missing:
+            self._forget()
+            return False
+        return True
+
+    def _absorb(self, entries: Sequence[Entry]) -> None:
+        """Fold the next entries, skipping known ones."""
+        for entry in entries:
+            if entry.position <= self.position:
+                continue
+            recorded = read_entry(self.key, entry, self.position, self._payload, self.state)
+            if recorded.redacted or type(recorded.event) is Redacted:
+                self._missing.take(entry.version, recorded)
+            self.state = self._fold.evolve(self.state, recorded)
+            self.position = entry.position
+            self._payload = entry.payload
+            self._tell(recorded)
 
 
 class Tallies:
@@ -58,8 +162,6 @@ class Tallies:
     def failed(self, error: BaseException) -> None:
         self.in_doubt += isinstance(error, InDoubtError)
 
-
-S = TypeVar("S")
 
 log = logging.getLogger(__name__)
 
@@ -76,12 +178,12 @@ class Stream(CachedFold[S]):
         key: StreamKey,
         fold: Fold[S],
         tallies: Tallies | None = None,
-        freezes: Freezes | None = None,
+        learn_of_freezes: Callable[[Blocked | Unverified], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(store, key, fold)
         self._tallies = tallies or Tallies()
         self.confirms, self._clock = store.durability.is_demanding, store.clock
-        self._freezes = freezes
+        self._learn_of_freezes = learn_of_freezes
         self._jobs: deque[Job[S]] = deque()
         self._work: asyncio.Task[None] | None = None
         self._in_flight: Batch[S] | None = None
@@ -90,7 +192,7 @@ class Stream(CachedFold[S]):
 
     # --- the public interface ---------------------------------------------------------------------------------------
 
-    async def submit(self, command: Any, companion: Stream[Any] | None = None) -> Done[S]:
+    async def submit(self, command: Any, companion: Companion | None = None) -> Done[S]:
         """Decide a command on fresh state and append its events.
 
         `companion` is another stream that is read in the same flush. Raises the refusal of `decide`, StoreError,
@@ -383,7 +485,6 @@ class Stream(CachedFold[S]):
                     self._tell(recorded)
 
     def take_beside(self, entries: Sequence[Entry]) -> bool:
-        """Fold entries that were read with another stream's append; return False if the stream must be read."""
         return self._absorb_quietly(entries) and len(entries) < PAGE_COUNT
 
     async def _learn(self, batch: Batch[S], result: AppendResult) -> bool:
@@ -401,6 +502,8 @@ class Stream(CachedFold[S]):
         elif isinstance(result, OthersPresent):
             self._learn_of_presence(batch, result)
         elif isinstance(result, Blocked | Unverified):
+            if self._learn_of_freezes is None:
+                raise StoreError(f"stream `{self.key.name}`: nothing can be allowed without the stream of freezes")
             await self._learn_of_freezes(result)
         return batch.written_at is not None
 
@@ -411,11 +514,6 @@ class Stream(CachedFold[S]):
             if getattr(job.command, "live", None) is not None:
                 job.fail(PresenceWantedError("other clients are present than the command assumed"))
         batch.jobs = [job for job in batch.jobs if not job.future.done()]
-
-    async def _learn_of_freezes(self, refused: Blocked | Unverified) -> None:
-        if self._freezes is None:
-            raise StoreError(f"stream `{self.key.name}`: nothing can be allowed without the stream of freezes")
-        await self._freezes.learn(refused)
 
     async def _catch_up(self, batch: Batch[S], conflict: Conflict) -> None:
         """Fold other writers' entries. With our own event among them, the append succeeded and its reply was lost.

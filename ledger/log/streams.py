@@ -17,16 +17,12 @@ from ledger.access.passkeys import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
-from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
+from ledger.log.fold_room import SizedCache, fold_bytes, room_of
 from ledger.log.folds import (
     ProjectFold,
     RulesFold,
     SessionFold,
-    access_fold,
-    freeze_fold,
-    holds_fold,
-    notifications_fold,
-    passkeys_fold,
+    access_folds,
 )
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
@@ -36,7 +32,8 @@ from ledger.masks.masking import Masks
 from ledger.policy.stored_rules import RulesState
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, StreamKey, WakeUp
+from ledger.stores.port import StreamKey, WakeUp
+from ledger.stores.store import Store
 
 _DROPPED_MIN_COUNT: Final = 64
 """So many dropped alarms are kept before they are swept out, however few the others are."""
@@ -108,22 +105,19 @@ class Streams:
         self.masks = masks
         self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
-        self._recent: SizedCache[Stream[Any]] = SizedCache(streams_room_bytes())
+        self._recent: SizedCache[Stream[Any]] = SizedCache(room_of("streams"))
         self._measured: dict[StreamKey, int] = {}
         """The version at which the room of each recent stream was estimated."""
         self._watched: WeakKeyDictionary[Stream[Any], None] = WeakKeyDictionary()
         """In order of subscription; a set's order is that of addresses, and a simulated run would differ by process."""
         self._observers: list[WakeUpObserver] = []
         self._gap_observers: list[Callable[[int], None]] = []
-        freeze = Stream(store, StreamKey("access", FREEZE_ID), freeze_fold(masks), self.tallies)
+        self._access_folds = access_folds(masks)
+        freeze = Stream(store, StreamKey("access", FREEZE_ID), self._access_folds[FREEZE_ID], self.tallies)
         self._held[freeze.key] = freeze
         self.freezes = Freezes(store, freeze, self.watch)
-        self._session_fold = SessionFold(store, self.freezes, masks)
+        self.session_fold = SessionFold(store, self.freezes, masks)
         self._project_fold = ProjectFold(self.freezes, masks)
-        self._access_fold = access_fold(masks)
-        self._passkeys_fold = passkeys_fold()
-        self._holds_fold = holds_fold(masks)
-        self._notifications_fold = notifications_fold(masks)
         self._rules_fold = RulesFold()
         self.rulesets = Rulesets(self.rules)
         self.alarms = Alarms()
@@ -145,44 +139,35 @@ class Streams:
                 await task
 
     def session(self, session_id: str) -> Stream[SessionState]:
-        return self._get(StreamKey("session", session_id), self._session_fold)
+        return self._get(StreamKey("session", session_id), self.session_fold)
 
     def project(self, project_id: str) -> Stream[ProjectState]:
         return self._get(StreamKey("project", project_id), self._project_fold)
 
     def access(self) -> Stream[AccessState]:
         """Return the stream of access tokens."""
-        return self._get(StreamKey("access", ACCESS_ID), self._access_fold)
+        return self._get(StreamKey("access", ACCESS_ID), self._access_folds[ACCESS_ID])
 
     def passkeys(self) -> Stream[PasskeysState]:
         """Return the stream of passkeys."""
-        return self._get(StreamKey("access", PASSKEYS_ID), self._passkeys_fold)
+        return self._get(StreamKey("access", PASSKEYS_ID), self._access_folds[PASSKEYS_ID])
 
     def holds(self) -> Stream[HoldState]:
         """Return the stream of legal holds."""
-        return self._get(StreamKey("access", HOLDS_ID), self._holds_fold)
+        return self._get(StreamKey("access", HOLDS_ID), self._access_folds[HOLDS_ID])
 
     def notifications(self) -> Stream[NotificationsState]:
         """Return the stream of people's devices and of their choices about notifications."""
-        return self._get(StreamKey("access", NOTIFICATIONS_ID), self._notifications_fold)
+        return self._get(StreamKey("access", NOTIFICATIONS_ID), self._access_folds[NOTIFICATIONS_ID])
 
     def rules(self, policy_digest: str) -> Stream[RulesState]:
         """Return the stream of the rules with a digest."""
         return self._get(StreamKey("policy", policy_digest), self._rules_fold)
 
-    @property
-    def session_fold(self) -> SessionFold:
-        return self._session_fold
-
-    @property
-    def room_bytes(self) -> int:
-        """Return the estimated room of the streams that are kept."""
-        return self._recent.size_bytes
-
     def _get(self, key: StreamKey, fold: Any) -> Stream[Any]:
         stream = self._held.get(key)
         if stream is None:
-            stream = self._held[key] = Stream(self._store, key, fold, self.tallies, self.freezes)
+            stream = self._held[key] = Stream(self._store, key, fold, self.tallies, self.freezes.learn)
         version = stream.position.version
         is_known = self._recent.get(key) is stream and (self._measured[key] > 0 or version == 0)
         if not is_known or version - self._measured[key] not in range(MEASURED_EVERY_VERSIONS):
@@ -200,7 +185,7 @@ class Streams:
         """
         if stream in self._watched:
             return
-        await self.subscribe(self._store.partition_of(stream.key))
+        await self.subscribe(stream.key.partition(self._store.partition_count))
         await stream.refresh()
         self._watched[stream] = None
 
@@ -222,7 +207,7 @@ class Streams:
 
     def gap(self, partition: int) -> None:
         for stream in list(self._watched):
-            if self._store.partition_of(stream.key) == partition:
+            if stream.key.partition(self._store.partition_count) == partition:
                 stream.read_soon()
         for observer in self._gap_observers:
             observer(partition)
@@ -277,7 +262,7 @@ class Streams:
     async def _settle(self, stream: Stream[Any]) -> None:
         try:
             await stream.submit(SETTLE)
-            due_ms = self._session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
+            due_ms = self.session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
             if due_ms is not None and due_ms <= self.clock.now_ms():
                 # The clock of the stream's node is behind our estimate: not due there yet.
                 self.set_alarm(self.clock.now_ms() + SETTLE_AGAIN_MS, stream)

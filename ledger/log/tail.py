@@ -1,4 +1,4 @@
-"""The tail of a stream: its entries after a known one, in bounded pages, each checked against the one before it.
+"""The tail of a stream: its entries after a known one, in bounded pages, each decoded and checked against the one before.
 
 Every reader of a stream uses it. The known entry is read again with each page, so that a reader notices when the server
 has lost entries.
@@ -6,24 +6,144 @@ has lost entries.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ledger.access.state import AccessState, evolve_access
-from ledger.core.errors import DamageError
+from ledger.core import chain, codec
+from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
-from ledger.core.limits import PAGE_COUNT
-from ledger.log.entries import check_info, read_entry
+from ledger.core.limits import ENTRY_MS_MAX, PAGE_COUNT
 from ledger.policy.stored_rules import RulesState, evolve_rules
-from ledger.project import ProjectState, evolve_project
-from ledger.session.brief import SAYING
+from ledger.project.state import ProjectState, evolve_project
+from ledger.session.brief import SAYING, fill_in
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
-from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
+from ledger.stores.port import START, Entry, Foreign, Position, RawEntry, ShortStream, StreamInfo, StreamKey
+from ledger.stores.store import Store
+
+WITHOUT_CONTENT: Final = "has lost its content, and no `redacted` event names it"
+
+
+class MissingContent:
+    """Versions of one stream that lack their content, and that no redaction names so far."""
+
+    __slots__ = ("_versions",)
+
+    def __init__(self) -> None:
+        self._versions: set[int] = set()
+
+    def take(self, version: int, recorded: Recorded) -> None:
+        """Note an entry that lacks its content, or a redaction, which explains those that it names."""
+        if isinstance(recorded.event, Redacted):
+            self._versions.difference_update(recorded.event.versions)
+        if recorded.redacted:
+            self._versions.add(version)
+
+    def __bool__(self) -> bool:
+        return bool(self._versions)
+
+    def require_none(self, key: StreamKey) -> None:
+        """Raise DamageError where a version of the whole stream lacks its content unexplained."""
+        if self._versions:
+            version = min(self._versions)
+            raise DamageError(
+                f"stream `{key.name}` version {version} {WITHOUT_CONTENT}; run verify", stream=key.name, version=version
+            )
+
+
+def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes, state: Any) -> Recorded:
+    """Decode one entry and check that it follows the one before. Raises DamageError.
+
+    `state` is that before the entry, or one that says as much (`ledger.session.brief.KnownMembers`): it makes the event whole.
+    Without it (None) an event may lack its durations and the digest of the rules, and says so (`brief`).
+    """
+    ms, version, payload, content = entry
+    if ms > ENTRY_MS_MAX:
+        check_entry_time(key, entry.position)
+    if version != before.version + 1:
+        raise DamageError(
+            f"stream `{key.name}` has version {entry.version} after {before.version}; run verify",
+            stream=key.name,
+            version=entry.version,
+        )
+    try:
+        envelope = codec.decode(payload, content)
+    except DamageError as error:
+        raise DamageError(
+            f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
+        ) from error
+    if version == 1:
+        linked = before.ms == 0 and envelope.prev == chain.genesis(key.kind, key.id)
+    else:
+        linked = ms >= before.ms and chain.follows(envelope.prev, ms, before.ms, before.version, before_payload)
+    if not linked:
+        raise DamageError(
+            f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",
+            stream=key.name,
+            version=entry.version,
+        )
+    fill_in(envelope.event, state)
+    redacted = codec.is_redacted(envelope, content)
+    return Recorded(envelope.event, envelope.actor, ms, version, envelope.id, redacted)
+
+
+def check_entry_time(key: StreamKey, at: Position) -> None:
+    """Raise DamageError for a time outside the range that can be formatted."""
+    if at.ms > ENTRY_MS_MAX:
+        raise DamageError(
+            f"stream `{key.name}` version {at.version} is dated {at.ms} ms, after the year 9989; run verify",
+            stream=key.name,
+            version=at.version,
+        )
+
+
+def contradicts(page: Sequence[Entry], known: Position, known_payload: bytes) -> bool:
+    """Return whether a page contradicts the last entry known: the server lost an entry that a wake-up carried.
+
+    The content of an entry may have been redacted since.
+    """
+    return any(
+        (entry.version == known.version and (entry.position, entry.payload) != (known, known_payload))
+        or (entry.version < known.version and entry.position > known)
+        for entry in page
+    )
+
+
+def check_info(key: StreamKey, info: StreamInfo | None) -> None:
+    """Check that a stream's metadata is that of an append-only log. Raises DamageError."""
+    if info is None:
+        return
+    check_entry_time(key, info.last)
+    if info.length == 0:
+        raise DamageError(f"stream `{key.name}` exists but is empty: its entries were deleted", stream=key.name)
+    if info.max_deleted != START:
+        raise DamageError(f"stream `{key.name}`: entry {info.max_deleted} was deleted", stream=key.name)
+    if not info.length == info.entries_added == info.last.version:
+        raise DamageError(
+            f"stream `{key.name}` has {info.length} entries, {info.entries_added} were added and the last version is "
+            f"{info.last.version}: these must be the same",
+            stream=key.name,
+        )
+
+
+async def raw_page(store: Store, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+    """Return entries as stored, including those that the ledger did not write. Raises StoreError."""
+    try:
+        return tuple(_raw(entry) for entry in await store.read(key, after, count))
+    except Foreign as error:
+        return error.entries
+
+
+def _raw(entry: Entry) -> RawEntry:
+    content = () if entry.content is None else ((b"x", entry.content),)
+    return RawEntry(str(entry.position), ((b"d", entry.payload), *content))
+
 
 S = TypeVar("S")
 
@@ -164,3 +284,36 @@ async def read_folds(
         for entry in page:
             recorded, folded = folded.next(key, entry)
             yield recorded, folded
+
+
+READ_AT_ONCE_COUNT: Final = 32
+SHORT_COUNT: Final = PAGE_COUNT // READ_AT_ONCE_COUNT
+"""A stream of fewer entries is short, so that one read has at most as many entries as one page of a long stream."""
+
+
+async def read_short_streams(
+    store: Store, keys: Sequence[StreamKey]
+) -> AsyncIterator[tuple[StreamKey, ShortStream | None]]:
+    """Iterate over streams in order, each with its content; None for one that is to be read page by page.
+
+    While some are handled, the next ones are read. Raises StoreError.
+    """
+    portions = [keys[start : start + READ_AT_ONCE_COUNT] for start in range(0, len(keys), READ_AT_ONCE_COUNT)]
+    reading: asyncio.Task[list[ShortStream | None]] | None = None
+    try:
+        for index, portion in enumerate(portions):
+            found = await (reading or _begin(store, portion))
+            reading = _begin(store, portions[index + 1]) if index + 1 < len(portions) else None
+            # One turn of the loop sends the next read: the server works on it meanwhile.
+            await asyncio.sleep(0)
+            for key, short in zip(portion, found, strict=True):
+                yield key, short
+    finally:
+        if reading is not None:
+            reading.cancel()
+            with suppress(asyncio.CancelledError, StoreError):
+                await reading
+
+
+def _begin(store: Store, keys: Sequence[StreamKey]) -> asyncio.Task[list[ShortStream | None]]:
+    return asyncio.create_task(store.short_streams(keys, SHORT_COUNT), name="ledger read of short streams")

@@ -2,25 +2,28 @@
 
 Limits of the chain: a stream that was truncated, or rewritten from some entry to its end, is again a valid stream; and
 the time of the newest append is only covered by the next one. A `Head` that was saved elsewhere reveals all three.
+
+`is_whole` is the quick half: versions, times, hashes and commitments, without reading JSON. A stream that does not pass
+is read by `verify_entries`, which names each problem. What the newest entry says is read as an event, because no other
+entry bears it out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from ledger.core import codec
-from ledger.core.commitments import after_entry, follows, genesis, within_append
+from ledger.core import chain, codec
+from ledger.core.commitments import is_commitment_to
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.late_patterns import late_pattern
-from ledger.core.limits import ENTRY_MS_MAX
-from ledger.log.entries import WITHOUT_CONTENT
-from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
-from ledger.stores.values import RawEntry
+from ledger.core.limits import ENTRY_MS_MAX, PAGE_COUNT
+from ledger.log.tail import WITHOUT_CONTENT
+from ledger.stores.port import START, Entry, Position, RawEntry, StreamInfo, StreamKey
 
 ProblemKind: TypeAlias = Literal[
     "altered",
@@ -214,17 +217,12 @@ class StreamReading:
                 "one of them was re-dated"
             )
             self._report(entry.version, "redated", text)
-        elif prev is not None and not self._follows(before, entry, prev):
+        elif prev is not None and not chain.follows(prev, entry.ms, before.ms, before.version, before.payload):
             text = (
                 f"version {before.version} is not what version {entry.version} was written after: "
                 "the content or the time of one of them was changed"
             )
             self._report(before.version, "edited", text)
-
-    def _follows(self, before: Entry, entry: Entry, prev: str) -> bool:
-        return follows(
-            prev, ms=entry.ms, before_ms=before.ms, before_version=before.version, before_payload=before.payload
-        )
 
     # --- against redactions ------------------------------------------------------------------------------------------
 
@@ -274,3 +272,146 @@ class StreamReading:
         elif self._at_head is not None and head_of(self._at_head) != head:
             text = f"version {version} is not the entry that was known before: history up to here was rewritten"
             self._report(version, "rewritten", text)
+
+
+_SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
+
+_BEGINNING: Final = late_pattern(
+    rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"(.{{64}})","actor":\{{[^{{}}\\]*\}},'
+    r'(?:"x":"(.{43})",)?"event":\{"type":"([a-z_]+)"'.encode(),
+    re.DOTALL,
+)
+"""The members of a payload before those of its event, as `ledger.core.codec` writes them.
+
+Texts in JSON have a backslash before a quotation mark, so that without any backslash no text can look like a member.
+`prev` and commitment are compared with those computed, so their characters are not looked at here.
+"""
+
+_EVENT: Final = b'"event"'
+_WITH_RULES: Final = frozenset((b"session_opened", b"policy_changed", b"rules_stored"))
+
+PayloadBeginning: TypeAlias = tuple[bytes, bytes, bytes, bytes | None, bytes]
+"""The beginning of a payload: schema, event id, `prev`, commitment (None without one), and type of the event."""
+
+
+def may_spell_otherwise(text: bytes) -> bool:
+    """Return whether JSON has characters by number, with which a member's name can be spelt in another way."""
+    # One character is found ten times as fast as two.
+    return b"\\" in text and b"\\u" in text
+
+
+def beginnings_of(entries: Sequence[Entry]) -> list[PayloadBeginning] | None:
+    """Return how each payload begins; None if one begins in another way, or may have a second event."""
+    match = _BEGINNING.match
+    found: list[Any] = []
+    for start in range(0, len(entries), PAGE_COUNT):
+        payloads = [entry.payload for entry in entries[start : start + PAGE_COUNT]]
+        text = b"\n".join(payloads)
+        # Of two members of one name, readers take the last one.
+        if may_spell_otherwise(text) or text.count(_EVENT) != len(payloads):
+            return None
+        for payload in payloads:
+            if (beginning := match(payload)) is None:
+                return None
+            found.append(beginning.groups())
+    return found
+
+
+def with_rules(entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> list[Entry]:
+    """Return the entries of events that may have rules, or name them."""
+    return [entry for entry, begun in zip(entries, beginnings, strict=True) if begun[4] in _WITH_RULES]
+
+
+_CONCERNING_OTHERS: Final = frozenset((b"redacted", b"imported"))
+"""Events that say something about other entries: such a stream is read in full."""
+
+
+def is_whole(
+    key: StreamKey,
+    entries: Sequence[Entry],
+    info: StreamInfo,
+    head: Head | None,
+    *,
+    beginnings: Sequence[PayloadBeginning] | None = None,
+) -> bool:
+    """Return whether a stream has certainly no problem of its chain; the arguments are those of `verify_entries`.
+
+    `beginnings` are those of the payloads, from a caller that has them. False says nothing: the stream may be damaged,
+    or only be written in another way.
+    """
+    begun = beginnings or beginnings_of(entries)
+    if not begun:
+        return False
+    return (
+        _is_linked(key, entries, begun)
+        and _is_as_the_server_says(entries, info)
+        and (head is None or _has_head(entries, head))
+        and _is_event(entries[-1])
+    )
+
+
+class WholeEntries(tuple[Entry, ...]):
+    """All entries of a stream, in which verification found no problem. Only `whole_entries` makes them."""
+
+    __slots__ = ()
+
+
+def whole_entries(key: StreamKey, entries: Sequence[Entry], info: StreamInfo) -> WholeEntries | Problem:
+    """Return a stream's entries if they have no problem, else the first problem; the arguments are as of `is_whole`."""
+    if not is_whole(key, entries, info, None):
+        problems = verify_entries(key, entries, info)
+        if problems:
+            return problems[0]
+    return WholeEntries(entries)
+
+
+def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> bool:
+    follows = chain.follows
+    before_ms = before_version = 0
+    before_payload = b""
+    event_ids: set[bytes] = set()
+    for (ms, version, payload, content), begun in zip(entries, beginnings, strict=True):
+        _, event_id, written_prev, commitment, event_type = begun
+        if version != before_version + 1:
+            return False
+        prev = written_prev.decode("latin-1")  # never fails; other characters than those of a hash only differ from it
+        if version == 1:
+            linked = prev == chain.genesis(key.kind, key.id)
+        else:
+            linked = ms >= before_ms and follows(prev, ms, before_ms, before_version, before_payload)
+        if not linked or event_type in _CONCERNING_OTHERS or not _is_committed(content, commitment):
+            return False
+        event_ids.add(event_id)
+        before_ms, before_version, before_payload = ms, version, payload
+    return len(event_ids) == len(entries) and before_ms <= ENTRY_MS_MAX
+
+
+def _is_committed(content: bytes | None, commitment: bytes | None) -> bool:
+    """Return whether an entry has exactly the content to which its payload commits."""
+    if content is None or commitment is None:
+        return content is commitment
+    return is_commitment_to(commitment, content)
+
+
+def _is_as_the_server_says(entries: Sequence[Entry], info: StreamInfo) -> bool:
+    """Return whether nothing was deleted or cut off; entries that came since the metadata was read are no problem."""
+    last = info.last
+    return (
+        info.length == info.entries_added == last.version
+        and info.max_deleted == START
+        and 0 < info.length <= len(entries)
+        and entries[last.version - 1].ms == last.ms
+    )
+
+
+def _has_head(entries: Sequence[Entry], head: Head) -> bool:
+    version = head.position.version
+    return 0 < version <= len(entries) and head_of(entries[version - 1]) == head
+
+
+def _is_event(entry: Entry) -> bool:
+    """Return whether an entry reads as an event of a known schema, with its content."""
+    try:
+        return isinstance(codec.decode(entry.payload, entry.content), codec.Envelope)
+    except DamageError:
+        return False

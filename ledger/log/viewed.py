@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ledger.log.archive.archived_store import all_streams
-from ledger.stores.port import Position, Store, StreamKey
-from ledger.stores.values import CHECKPOINTS_VIEW, WantedFields, checkpoint_in
+from ledger.log.archive.archive import all_streams
+from ledger.log.surveys import paged
+from ledger.stores.port import CHECKPOINTS_VIEW, Position, StreamKey, WantedFields, checkpoint_in
+from ledger.stores.store import Store
 
 REQUESTS_VIEW: Final = "requests"
 """Each request id with its session."""
@@ -36,7 +37,7 @@ async def fields_of_streams(store: Store, view: str, wanted: Sequence[tuple[Stre
     """Return fields of a view, each with the stream that it tells of."""
     places: dict[int, list[int]] = {}
     for index, (key, _) in enumerate(wanted):
-        places.setdefault(store.partition_of(key), []).append(index)
+        places.setdefault(key.partition(store.partition_count), []).append(index)
     found = await store.view_fields(
         [WantedFields(view, place, [wanted[index][1] for index in some]) for place, some in places.items()]
     )
@@ -65,22 +66,49 @@ async def session_rows(store: Store, sessions: Sequence[str]) -> list[dict[str, 
     return [None if value is None else msgspec.json.decode(value) for value in found]
 
 
-async def ahead_among(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:
-    """Return those of some streams whose views are not as of their last entry."""
+class ViewLag(NamedTuple):
+    """The entry that the views of a stream are as of, and the stream's last one."""
+
+    at: Position
+    head: Position
+
+    @property
+    def events(self) -> int:
+        """Return the events that the views do not have; 0 where the stream lost events that they have."""
+        return max(self.head.version - self.at.version, 0)
+
+
+async def streams_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, ViewLag]:
+    """Return those of the streams whose views are not as of their last entry; also where that was lost."""
     # The checkpoints first: read after the heads, they might be ahead of them.
     known = await checkpoints(store, keys)
     heads = await store.heads(keys)
-    return [key for key, at, head in zip(keys, known, heads, strict=True) if at != head.at]
+    return {key: ViewLag(at, head.at) for key, at, head in zip(keys, known, heads, strict=True) if at != head.at}
 
 
-async def pages_of_streams(store: Store, partitions: Collection[int] | None) -> AsyncIterator[list[StreamKey]]:
+def pages_of_streams(store: Store, partitions: Collection[int] | None) -> AsyncIterator[list[StreamKey]]:
     """Iterate over all streams of some partitions (None: all), page by page."""
-    page: list[StreamKey] = []
-    async for key in all_streams(store):
-        if partitions is None or store.partition_of(key) in partitions:
-            page.append(key)
-        if len(page) >= COMPARED_AT_ONCE_COUNT:
-            yield page
-            page = []
-    if page:
-        yield page
+    count = store.partition_count
+    wanted = (key async for key in all_streams(store) if partitions is None or key.partition(count) in partitions)
+    return paged(wanted, COMPARED_AT_ONCE_COUNT)
+
+
+async def are_views_lost(store: Store) -> bool:
+    """Return whether a projector has read a feed whose views are not compared with the log: they were dropped, or lag.
+
+    Lists of what waits rest on the index of deadlines alone then.
+    """
+    return bool((await store.look_up(None)).read)
+
+
+async def unprojected(store: Store) -> set[StreamKey]:
+    """Return the streams that no projector has finished.
+
+    Where no projector has compared all streams of a partition with their views, they are compared now.
+    """
+    told = await store.look_up(None)
+    found = set(told.ahead)
+    if told.unsure:
+        async for keys in pages_of_streams(store, frozenset(told.unsure)):
+            found.update(await streams_behind(store, keys))
+    return found

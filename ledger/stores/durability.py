@@ -91,7 +91,7 @@ def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
         return []
     if facts.get("aof_enabled") == "0":
         return ["wait_aof needs an append-only file, and the server has none; set appendonly yes"]
-    if "valkey_version" not in facts and _version(facts.get("redis_version", "0")) < (7, 2):
+    if "valkey_version" not in facts and version_of(facts.get("redis_version", "0")) < (7, 2):
         return ["wait_aof needs Redis 7.2 or newer, or a Valkey"]
     return []
 
@@ -122,5 +122,6 @@ def advice(facts: Mapping[str, str], durability: Durability) -> list[Advice]:
     return found
 
 
-def _version(text: str) -> tuple[int, ...]:
+def version_of(text: str) -> tuple[int, ...]:
+    """Return the first two numbers of a server's version."""
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())

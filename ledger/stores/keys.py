@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind, WorkPlace
 
@@ -21,8 +20,11 @@ It is raised with each change by which views would be misread. A projector then 
 the other format. Projectors of one format share the lines of the feeds, and take none from others.
 """
 
+PROJECTORS: Final = f"projector-{VIEWS_FORMAT}"
+"""The consumer group of the projectors on every feed."""
+
 CENSUS: Final = "census"
-"""The view of a partition's census (`ledger.stores.values.CENSUS_BEGUN`)."""
+"""The view of a partition's census (`ledger.stores.port.CENSUS_BEGUN`)."""
 
 _LETTERS: Final[dict[StreamKind, str]] = {"session": "s", "project": "p", "access": "a", "policy": "r"}
 _KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
@@ -46,13 +48,18 @@ class Keys:
     def __init__(self, count: int, prefix: str = "pl") -> None:
         self.count = count
         self.prefix = prefix
+        self.streams_glob = f"{{{prefix}:*}}:[spar]:*"
+        self.sealable_glob = f"{{{prefix}:*}}:s:*"
+        """The pattern of the streams that may be sealed: those of sessions."""
+        self.views_glob = f"{{{prefix}:*}}:view:*"
+        """The pattern of all views, of every format."""
         self.of_append = lru_cache(APPEND_KEYS_KEPT_COUNT)(self._of_append)
         self._of_partition = lru_cache(count)(self._shared_keys)
         self.feed = lru_cache(count)(self._feed)
         self.view = lru_cache(VIEW_KEYS_KEPT_COUNT)(self._view)
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
-        partition = self.partition_of(key)
+        partition = key.partition(self.count)
         lease = self.lease(key.id) if key.kind == "session" else ""
         return AppendKeys(key.name, lease, self.stream(key), *self._of_partition(partition))
 
@@ -60,15 +67,11 @@ class Keys:
         """Return the keys that the appends to all streams of a partition have in common."""
         return self.due(partition), self.feed(partition), self.channel(partition), self.freeze(partition)
 
-    def partition_of(self, key: StreamKey) -> int:
-        """Return CRC-32 of the stream's name modulo the partition count; fixed for the life of a deployment."""
-        return crc32(key.name.encode()) % self.count
-
     def tag(self, partition: int) -> str:
         return f"{{{self.prefix}:{partition}}}"
 
     def stream(self, key: StreamKey) -> str:
-        return f"{self.tag(self.partition_of(key))}:{_LETTERS[key.kind]}:{key.id}"
+        return f"{self.tag(key.partition(self.count))}:{_LETTERS[key.kind]}:{key.id}"
 
     def parse_stream(self, name: str) -> StreamKey | None:
         """Return the stream that a key holds, or None for another key."""
@@ -76,13 +79,6 @@ class Keys:
         letter, _, stream_id = rest.partition(":")
         kind = _KINDS.get(letter)
         return StreamKey(kind, stream_id) if kind and stream_id else None
-
-    def stream_glob(self) -> str:
-        return f"{{{self.prefix}:*}}:[spar]:*"
-
-    def sealable_glob(self) -> str:
-        """Return the pattern of the streams that may be sealed: those of sessions."""
-        return f"{{{self.prefix}:*}}:s:*"
 
     def due(self, partition: int) -> str:
         return f"{self.tag(partition)}:due"
@@ -130,8 +126,8 @@ class Keys:
         if isinstance(place, WorkPlace):
             return f"{self.tag(0)}:turn:{place.name}"
         if isinstance(place, AskersOf):
-            return f"{self.tag(self.partition_of(StreamKey('session', place.session)))}:askers:{place.session}"
-        return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
+            return f"{self.tag(StreamKey('session', place.session).partition(self.count))}:askers:{place.session}"
+        return f"{self.tag(StreamKey('session', place).partition(self.count))}:lease:{place}"
 
     def reads(self, kind: str) -> str:
         """Return the stream of audited reads of a kind; each kind has its own retention (`ledger.log.reads`)."""
@@ -143,10 +139,6 @@ class Keys:
 
     def _view(self, view: str, partition: int) -> str:
         return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"
-
-    def any_view_glob(self) -> str:
-        """Return the pattern of all views, of every format."""
-        return f"{{{self.prefix}:*}}:view:*"
 
     def parse_view(self, name: str) -> tuple[int, str] | None:
         """Return partition and name of the view that a key holds, or None for another key and for another format."""

@@ -22,13 +22,15 @@ from ledger.core.limits import (
     PARTITION_COUNT_DEFAULT,
     SETTLE_GRACE_MS,
 )
-from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.durability import Durability
-from ledger.stores.keys import CENSUS, Keys
+from ledger.stores.keys import CENSUS, PROJECTORS, Keys
 from ledger.stores.port import (
+    CENSUS_BEGUN,
+    CENSUS_DONE,
+    CHECKPOINTS_VIEW,
     NOTHING_DUE,
+    SKIPPED,
     START,
-    Answered,
     Append,
     Appended,
     AppendResult,
@@ -37,40 +39,31 @@ from ledger.stores.port import (
     Conflict,
     Due,
     Entry,
+    FeedFacts,
     FeedItem,
-    Following,
+    FilesRewritten,
+    FoundFields,
     FreezeFlag,
-    Listener,
+    GroupFacts,
     Opening,
     OthersPresent,
     OutsideWindow,
+    OwedLines,
     Place,
     Position,
+    ShortStream,
     StreamInfo,
     StreamKey,
-    Unverified,
-    WakeUp,
-)
-from ledger.stores.sealed import SEALING_MS, Seal, check_entries, check_sealable, encode_seal, sealed_error
-from ledger.stores.values import (
-    CENSUS_BEGUN,
-    CENSUS_DONE,
-    CHECKPOINTS_VIEW,
-    PROJECTORS,
-    SKIPPED,
-    FeedFacts,
-    FilesRewritten,
-    FoundFields,
-    GroupFacts,
-    OwedLines,
-    ShortStream,
-    StreamHead,
     TakenLines,
+    Unverified,
     ViewAdvance,
     ViewWrite,
+    WakeUp,
     WantedFields,
     checkpoint_in,
 )
+from ledger.stores.sealed import SEALING_MS, Seal, StreamHead, check_entries, check_sealable, encode_seal, sealed_error
+from ledger.stores.store import Answered, Clock, Following, Listener, sleep_until
 
 FIRST_IDENTITY: Final = "memory-1"
 
@@ -132,6 +125,8 @@ class MemoryServer:
 class MemoryStore:
     """A store over a `MemoryServer`."""
 
+    durability = Durability()
+
     def __init__(self, server: MemoryServer | None = None) -> None:
         self._server = server or MemoryServer()
         self._listener: Listener | None = None
@@ -154,9 +149,6 @@ class MemoryStore:
             if self._listener in listeners:
                 listeners.remove(self._listener)
         self._subscribed.clear()
-
-    def partition_of(self, key: StreamKey) -> int:
-        return self._server.keys.partition_of(key)
 
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -196,7 +188,7 @@ class MemoryStore:
         return Appended(ms, now_ms)
 
     def _frozen(self, append: Append, now_ms: int) -> AppendResult | None:
-        server, partition = self._server, self.partition_of(append.key)
+        server, partition = self._server, append.key.partition(self.partition_count)
         if server.verified_by.get(partition, FIRST_IDENTITY) != server.identity:
             return Unverified(server.identity, now_ms)
         flag = server.freeze_flags.get(partition)
@@ -224,20 +216,15 @@ class MemoryStore:
         """Add new entries to the feed, and notify the listeners."""
         self._feed(key, new[-1].version, is_move=is_move)
         wake_up = WakeUp(key, new[-1].position, tuple(new) if inline and _fits_inline(new) else ())
-        for listener in list(self._server.listeners[self.partition_of(key)]):
+        for listener in list(self._server.listeners[key.partition(self.partition_count)]):
             listener.woken(wake_up)
 
     def _feed(self, key: StreamKey, version: int, *, is_move: bool = False) -> None:
-        """Add a line to the feed of a stream's partition."""
-        partition = self.partition_of(key)
+        partition = key.partition(self.partition_count)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
         feed.append(FeedItem(f"{partition}/0-{self._server.feed_counts[partition]}", key, version, is_move))
         del feed[:-FEED_LENGTH_COUNT]
-
-    @property
-    def durability(self) -> Durability:
-        return Durability()
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
         return next((entry for entry in self._server.entries_in(key) if entry.position == at), None)
@@ -308,7 +295,8 @@ class MemoryStore:
         found = sorted(
             (at, session)
             for session, at in self._server.due.items()
-            if at <= limit and (partitions is None or self.partition_of(StreamKey("session", session)) in partitions)
+            if at <= limit
+            and (partitions is None or StreamKey("session", session).partition(self.partition_count) in partitions)
         )
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
@@ -433,10 +421,10 @@ class MemoryStore:
     async def project(self, partition: int, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         views = self._server.views[partition]
         held = views[CHECKPOINTS_VIEW]
-        if any(checkpoint_in(_as_bytes(held.get(one.key.name, b"0-0"))) != one.expected for one in advances):
+        if any(checkpoint_in(as_bytes(held.get(one.key.name, b"0-0"))) != one.expected for one in advances):
             return False
         for write in writes:
-            _write_view(views[write.view], write)
+            write_view(views[write.view], write)
         held.update({one.key.name: str(one.at).encode() for one in advances if one.at != one.expected})
         return True
 
@@ -450,11 +438,11 @@ class MemoryStore:
 
     async def read_views(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
         held = self._server.views[partition]
-        return {name: {field: _as_bytes(value) for field, value in held[name].items()} for name in names}
+        return {name: {field: as_bytes(value) for field, value in held[name].items()} for name in names}
 
     async def view_fields(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
         found = [(self._server.views[one.partition][one.view], one.fields) for one in wanted]
-        return [[_as_bytes(held[name]) if name in held else None for name in names] for held, names in found]
+        return [[as_bytes(held[name]) if name in held else None for name in names] for held, names in found]
 
     async def view_page(
         self, view: str, prefix: str, count: int | None, after: str = "", *, backwards: bool = False
@@ -513,7 +501,7 @@ class MemoryStore:
     async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
         self._server.closed_files.add(file)
 
-    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+    def _unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
         check_entries(key, seal, entries)
         server = self._server
         if key in server.streams:
@@ -526,7 +514,9 @@ class MemoryStore:
         self._tell(key, list(entries), inline=False, is_move=True)
         return True
 
-    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+    async def restore(self, key: StreamKey, after: Position | Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        if isinstance(after, Seal):
+            return self._unseal(key, after, entries, due)
         held = self._server.entries_in(key)
         if (held[-1].position if held else START) != after:
             return bool(held) and held[-1][:3] == entries[-1][:3]
@@ -581,7 +571,8 @@ def number_of(item: FeedItem) -> int:
     return Position.parse(item.place).version
 
 
-def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
+def write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
+    """Make a change of a view in what is held of it."""
     if write.kind == "count":
         assert isinstance(write.value, int)
         held[write.field] = int(held.get(write.field, 0)) + write.value
@@ -594,5 +585,5 @@ def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
         held[write.field] = write.value
 
 
-def _as_bytes(value: bytes | int) -> bytes:
+def as_bytes(value: bytes | int) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()

@@ -65,6 +65,13 @@ class Seal(msgspec.Struct, frozen=True):
         _check_file(self.file)
 
 
+class StreamHead(NamedTuple):
+    """The last entry of a stream, and its seal if it is sealed."""
+
+    at: Position
+    seal: Seal | None = None
+
+
 def _check_file(name: str) -> None:
     if len(name) > FILE_CHARS:
         raise InputError(f"the file `{name[:40]}…` has {len(name)} characters; at most {FILE_CHARS} are possible")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 
 NOTES: Final = "secrets"
 """The name of the notes; not among those of workers, whose notes nothing depends on."""

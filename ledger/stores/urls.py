@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from ledger.core.errors import InputError
-from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability, durability_in
-from ledger.stores.port import Store
+from ledger.stores.store import Clock, Store
 
 if TYPE_CHECKING:
     from ledger.stores.memory import MemoryServer
-    from ledger.stores.redis.servers import Revive
+    from ledger.stores.redis.link import Revive
 
-_SERVERS: Final = ("redis", "rediss", "unix")
-CLUSTERS: Final = ("redis+cluster", "rediss+cluster")
-SENTINELS: Final = ("redis+sentinel", "rediss+sentinel")
+_SCHEMES: Final = (
+    *("redis", "rediss", "unix"),
+    *("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"),
+)
 _KNOWN: Final = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel://, embedded:///folder, memory://"
 
 _shared_memory: dict[str, MemoryServer] = {}
@@ -43,20 +43,33 @@ def open_store(
         from ledger.stores.memory import MemoryStore  # noqa: PLC0415 - commands and agents on a server need none
 
         return MemoryStore(_memory_server(url.partition("://")[2], clock, partition_count))
-    if scheme not in _SERVERS + CLUSTERS + SENTINELS:
+    if scheme not in _SCHEMES:
         raise InputError(f"unsupported URL scheme in `{redact(url)}`; use one of {_KNOWN}")
     # The client library takes longer to import than most commands take otherwise.
-    from ledger.stores.redis.addresses import servers_at  # noqa: PLC0415
+    from ledger.stores.redis.addresses import servers_of  # noqa: PLC0415
     from ledger.stores.redis.store import RedisStore  # noqa: PLC0415
 
     address, in_url = durability_in(url)
+    try:
+        servers = servers_of(address)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(address, error) from None
     return RedisStore(
-        servers_at(scheme, address),
+        servers,
         partition_count=partition_count,
         clock=clock,
         revive=revive,
         durability=durability or in_url,
     )
+
+
+def _unreadable(url: str, error: Exception) -> InputError:
+    """Return the error for a malformed URL, without the parser's message, which may hold part of a password."""
+    if "@" in url or "password" in url:
+        why = "signs such as / @ : ? # [ in a user name or password are written as %2F %40 %3A %3F %23 %5B"
+    else:
+        why = str(error)
+    return InputError(f"the URL `{redact(url)}` cannot be read: {why}")
 
 
 def _memory_server(name: str, clock: Clock | None, partition_count: int | None) -> MemoryServer:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from ledger import InputError, Ledger, LedgerError, Result, Session
-from ledger.stores.port import Answered, Append, AppendResult, Entry, Position, StreamKey, append_to
+from ledger.stores.port import Append, AppendResult, Entry, Position, StreamKey
+from ledger.stores.store import Answered, append_to
 from ledger.testing import TestClock
 from tests.support.store_calls import answer_with
 from tests.support.waiting import wait_until_async

@@ -14,8 +14,7 @@ from ledger.core.commitments import keyed, short_digest
 from ledger.core.events import Redacted
 from ledger.core.questions import request_digest
 from ledger.core.requests import make_question
-from ledger.log.redactable import Pattern
-from ledger.log.redactions import StreamPlan
+from ledger.log.redactions import Pattern, StreamPlan
 from ledger.log.tail import read_events
 from ledger.log.verify import read_entries
 from ledger.session.state import input_digest

@@ -12,7 +12,7 @@ from ledger.core.errors import RulesUnreadableError
 from ledger.core.events import Actor
 from ledger.core.ids import new_salt
 from ledger.core.requests import make_question
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.judgements import judge_again
 from ledger.log.plans import SETTLE
 from ledger.log.rulesets import read_ruleset

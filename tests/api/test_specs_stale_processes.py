@@ -12,7 +12,8 @@ import pytest
 from ledger import Ledger
 from ledger.core.grants import Recorded, derived_event_id, derived_grant_id
 from ledger.log import streams
-from ledger.stores.port import Answered, Append, Position, Store, StreamKey, append_to
+from ledger.stores.port import Append, Position, StreamKey
+from ledger.stores.store import Answered, Store, append_to
 from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend
 from tests.support.store_calls import answer_with
 from tests.support.waiting import wait_until_async

@@ -124,7 +124,7 @@ def test_nothing_else_splits_addresses() -> None:
     """Those that do catch what it raises, or read an address that was checked."""
     known = {
         *("ledger/core/addresses.py", "ledger/log/archive/buckets.py", "ledger/stores/redis/addresses.py"),
-        *("ledger/stores/redis/strangers.py", "ledger/stores/urls.py", "workers/webpush/services.py"),
+        *("ledger/stores/redis/addresses.py", "ledger/stores/urls.py", "workers/webpush/services.py"),
     }
     found = {
         file for file in files("ledger", "workers", "projections") if re.search("urlsplit|urlparse", text_of(file))

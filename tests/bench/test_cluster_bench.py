@@ -15,7 +15,7 @@ from bench.cluster.figures import ClusterRun, Scale, shares_of
 from bench.cluster.nodes import Load, cluster, url_of
 from bench.cluster.touches import Touches, monitoring
 from ledger import Ledger
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from tests.support.processes import ROOT
 
 LUA = b'+1700000000.1 [0 lua] "XADD" "{pl:17}:s:ses_1" "1-1" "d" "x"\r\n'

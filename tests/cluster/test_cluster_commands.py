@@ -13,13 +13,12 @@ import pytest
 from ledger import Durability, Ledger, SetupError
 from ledger.core.errors import ExpiredError
 from ledger.core.timeouts import Timeouts
-from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
-from ledger.stores.port import Due, append_to
+from ledger.stores.port import Due
 from ledger.stores.redis.addresses import servers_of
-from ledger.stores.redis.connection import CLIENT_NAME
-from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.link import CLIENT_NAME, LinkError
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import EstimatedClock, append_to
 from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
 from tests.support.backends import SESSION, Backend, append_of, as_redis, log_of, written
@@ -94,7 +93,7 @@ async def test_a_subscription_follows_its_partition_and_reports_the_gap(
     cluster: Cluster, on_cluster: RedisStore
 ) -> None:
     listener = RecordingListener()
-    partition = on_cluster.partition_of(SESSION)
+    partition = SESSION.partition(on_cluster.partition_count)
     await on_cluster.subscribe(partition, listener)
     head = await written(on_cluster, b"a", due=Due(5))
     await wait_until_async(lambda: len(listener.wake_ups) == 1, "the first wake-up")
@@ -118,7 +117,7 @@ async def test_a_killed_subscriber_of_any_node_subscribes_again(cluster: Cluster
 async def test_a_command_that_was_cut_off_by_the_end_opens_no_connection_again(cluster: Cluster) -> None:
     servers = servers_of(cluster.url)
     link = servers.commands(60)
-    waiting = asyncio.create_task(link.one("BLPOP", "{nobody}", 0))
+    waiting = asyncio.create_task(link.run([("BLPOP", "{nobody}", 0)]))
     blocked = cluster.primary_of("{nobody}")
     await wait_until_async(lambda: b"cmd=blpop" in blocked.run("CLIENT", "LIST"), "the command at its node")
     await link.close()
@@ -193,7 +192,7 @@ async def test_only_the_clock_of_a_streams_own_node_ends_its_requests(
         store = as_redis(ledger.store)
         ahead = FastClock()
         ahead.observe(await store.now_ms())
-        store._clock = ahead
+        store.clock = ahead
         caplog.set_level(logging.WARNING)
         session = await ledger.session("ses_1", rules=ASK, timeouts=Timeouts(unattended=1))
         with pytest.raises(ExpiredError):

@@ -113,9 +113,9 @@ async def test_a_partition_that_moves_to_another_node_is_asked_in_and_heard_from
 def beside(ledger: Ledger, session: str, count: int) -> list[str]:
     """Return other sessions of the same partition."""
     keys = as_redis(ledger.store).keys
-    partition = keys.partition_of(StreamKey("session", session))
+    partition = StreamKey("session", session).partition(keys.count)
     names = (f"beside-{number}" for number in range(1000))
-    return [name for name in names if keys.partition_of(StreamKey("session", name)) == partition][:count]
+    return [name for name in names if StreamKey("session", name).partition(keys.count) == partition][:count]
 
 
 def migrate(cluster: Cluster, key: str, source: Node, target: Node) -> None:

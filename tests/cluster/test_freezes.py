@@ -84,7 +84,7 @@ async def test_a_replica_that_took_over_without_the_flag_allows_nothing(
     victim.kill9()
     heir.go_on()
     await promoted(mortal, heir)
-    flag = as_redis(ledger.store).keys.freeze(ledger.store.partition_of(StreamKey("session", session_id)))
+    flag = as_redis(ledger.store).keys.freeze(StreamKey("session", session_id).partition(ledger.store.partition_count))
     assert b"all" not in heir.run("HGETALL", flag), "the replica was to lack the freeze"
     # A process that has never heard of the freeze, and one that has.
     unaware = await (await open_ledger(mortal.url)).attach(session_id)

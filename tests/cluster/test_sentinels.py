@@ -9,8 +9,8 @@ import pytest
 from ledger import StoreError
 from ledger.stores.redis import store as startup
 from ledger.stores.redis.addresses import OneServer
-from ledger.stores.redis.connection import ServerConnection, ServerTarget
-from ledger.stores.redis.sentinel import PrimaryLink
+from ledger.stores.redis.link import ServerConnection, ServerTarget
+from ledger.stores.redis.redis_py import PrimaryLink
 from ledger.stores.redis.store import RedisStore
 from tests.cluster.conftest import OpenLedger
 from tests.support.askers import ASK, replies_in

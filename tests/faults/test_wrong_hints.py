@@ -18,7 +18,7 @@ from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 
 KEYS: Final = Keys(PARTITION_COUNT)
-PARTITION: Final = KEYS.partition_of(StreamKey("session", "ses_1"))
+PARTITION: Final = StreamKey("session", "ses_1").partition(KEYS.count)
 
 HINTS: Final = {
     "deadlines": KEYS.due(PARTITION),

@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.times import parse_time
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.backends import Operator
 from tests.support.servers import RealServer

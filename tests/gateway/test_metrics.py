@@ -118,7 +118,7 @@ async def test_a_clock_that_was_set_back_is_measured(gateway: Served, agent: Cal
     set_back = ("permission_ledger_clock_set_back_seconds", "")
     assert (await scraped(auditor))[set_back] == 0
     store = as_redis(gateway.ledger.store)
-    feed = store.keys.feed(store.partition_of(StreamKey("session", "s1")))
+    feed = store.keys.feed(StreamKey("session", "s1").partition(store.partition_count))
     # As a feed is in an hour that the clock repeats.
     await store.command("XADD", feed, f"{await store.now_ms() + 3_600_000}-0", "s", "session:s1", "v", 1)
     assert 3500 < (await scraped(auditor))[set_back] <= 3600

@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Ledger
 from projections import queries
-from projections.overview import overview
+from projections.lag import overview
 from tests.support.backends import as_redis
 from workers.gateway import fresh
 from workers.gateway.fresh import FreshViews

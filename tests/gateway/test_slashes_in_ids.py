@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from tests.gateway.callers import Caller, Served
 from tests.gateway.events.listening import listening
 

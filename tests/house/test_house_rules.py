@@ -8,7 +8,10 @@ import re
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
+
+import pytest
 
 from tests.house.sources import (
     PACKAGES,
@@ -55,7 +58,7 @@ WAITING: Final = ("tests/support/waiting.py",)
 
 COMPILING: Final = (
     "ledger/core/late_patterns.py",
-    "ledger/log/redactable.py",
+    "ledger/log/redactions.py",
     "ledger/policy/shell/forms/notation.py",
 )
 """Files that compile what somebody has written, when it is read or used."""
@@ -100,9 +103,9 @@ SIGNALS: Final = {
     "workers.gateway.opencode.OpenCodeError": "answered as OpenCode's own server refuses",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
-    "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
+    "ledger.stores.embedded.launch.UnfitError": "the next place for a server binary is tried",
     "ledger.stores.embedded.errors.AbandonedError": "the server that was waited for is given up; another is started",
-    "ledger.stores.redis.refusals.Refusal": "a reply among others; `refusal_of` makes it an error of the ledger",
+    "ledger.stores.redis.replies.Refusal": "a reply among others; `refusal_of` makes it an error of the ledger",
     "ledger.stores.redis.link.LinkError": "the store says what it means for the command: unreachable or in doubt",
     "ledger.stores.port.Foreign": "the fold reports it as damage",
 }
@@ -234,6 +237,24 @@ def test_every_module_is_imported_by_another_or_is_an_entrance() -> None:
     entered = {*_reached(), *_started(), *ENTRANCES}
     modules = [module_of(file) for file in SOURCES if not file.endswith(("__init__.py", "__main__.py"))]
     none_of(module for module in modules if module not in entered)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """An import for types alone counts, too."""
+    modules = {module_of(file): file for file in SOURCES if not file.endswith("__init__.py")}
+    graph = {
+        module: {name for _, name in imports_of(file) if name in modules and not _in_a_known_circle(module, name)}
+        for module, file in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def _in_a_known_circle(module: str, imported: str) -> bool:
+    """Return whether both are of the client, whose parts import `Ledger` for its type."""
+    return module.startswith("ledger.client.") and imported.startswith("ledger.client.")
 
 
 def _reached() -> set[str]:

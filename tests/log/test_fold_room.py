@@ -16,23 +16,18 @@ from ledger.log.fold_room import (
     MB,
     VARIABLE,
     SizedCache,
-    descriptions_room_bytes,
-    events_room_bytes,
     fold_bytes,
-    followers_room_bytes,
-    history_room_bytes,
-    outlines_room_bytes,
-    projected_room_bytes,
     room_bytes,
-    sealed_room_bytes,
-    streams_room_bytes,
+    room_of,
 )
-from ledger.log.history_cache import FOLD_EVERY_VERSIONS, HistoryCache
+from ledger.log.history import FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.log.tail import Folded, fold_entries, nothing_folded
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, StreamKey
-from projections.engine import FoldCache
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
+from projections import engine as engine_module
+from projections.engine import Engine
 
 KEYS = [StreamKey("session", f"ses_{number}") for number in range(10)]
 RULES = [{"permission": "bash", "pattern": "*", "action": "allow"}]
@@ -57,11 +52,11 @@ def test_the_room_is_256_mb_unless_the_environment_says_otherwise(monkeypatch: p
 
 def test_the_caches_of_a_process_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "64")
-    of_the_past = (history_room_bytes(), outlines_room_bytes(), sealed_room_bytes())
-    assert streams_room_bytes() + projected_room_bytes() + sum(of_the_past) == room_bytes()
+    of_the_past = (room_of("history"), room_of("outlines"), room_of("sealed"))
+    assert room_of("streams") + room_of("projected") + sum(of_the_past) == room_bytes()
     # A gateway has no projector.
-    of_a_gateway = (followers_room_bytes(), descriptions_room_bytes(), events_room_bytes())
-    assert sum(of_a_gateway) == projected_room_bytes()
+    of_a_gateway = (room_of("followers"), room_of("descriptions"), room_of("events"))
+    assert sum(of_a_gateway) == room_of("projected")
 
 
 @pytest.mark.parametrize("word", ["0", "7", "-8", "64mb", "1e3", "1048577", "9" * 5000, "٦٤"])
@@ -118,18 +113,23 @@ def test_the_least_recently_used_value_goes_first_and_the_last_one_stays() -> No
     assert (cache.drop(KEYS[0]), cache.drop(KEYS[0]), cache.size_bytes) == (True, False, 0)
 
 
-def test_a_projector_keeps_as_many_folds_as_have_room() -> None:
-    one = fold_bytes(SessionState(session_id="ses_0"))
-    cache = FoldCache(3 * one)
+async def test_a_projector_keeps_as_many_folds_as_have_room(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in KEYS:
-        cache.put(key, nothing_folded(key))
-    assert [key for key in KEYS if cache.get(key) is not None] == KEYS[-3:]
+        await (await ledger.session(key.id)).submit("bash", ["ls"])
+    of_one = Engine(ledger.store)
+    await of_one.catch_up(KEYS[0])
+    one = of_one._cache.size_bytes
+    monkeypatch.setattr(engine_module, "room_of", lambda _: 3 * one + one // 2)
+    engine = Engine(ledger.store)
+    for key in KEYS:
+        await engine.catch_up(key)
+    assert list(engine._cache) == KEYS[-3:]
 
 
 async def test_a_process_keeps_as_many_unreferenced_streams_as_have_room(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams_module, "streams_room_bytes", lambda: 3 * fold_bytes(SessionState(session_id="ses_0")))
+    monkeypatch.setattr(streams_module, "room_of", lambda _: 3 * fold_bytes(SessionState(session_id="ses_0")))
     async with Ledger.connect("memory://") as small:
         for key in KEYS:
             small.streams.session(key.id)
@@ -138,7 +138,7 @@ async def test_a_process_keeps_as_many_unreferenced_streams_as_have_room(
 
 
 async def test_a_stream_that_grew_pushes_others_out(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams_module, "streams_room_bytes", lambda: 200_000)
+    monkeypatch.setattr(streams_module, "room_of", lambda _: 200_000)
     async with Ledger.connect("memory://") as small:
         for key in KEYS:
             small.streams.session(key.id)

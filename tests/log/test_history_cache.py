@@ -11,8 +11,8 @@ import pytest
 from ledger import Ledger
 from ledger.core.errors import InputError, LedgerError, UnknownSessionError
 from ledger.core.times import format_time
-from ledger.log import history_cache
-from ledger.log.history_cache import FOLD_EVERY_VERSIONS, HistoryCache
+from ledger.log import history
+from ledger.log.history import FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.log.tail import read_folds
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -121,7 +121,7 @@ async def test_two_readers_of_the_last_page_fold_the_session_once(
             folded += 1
             yield one
 
-    monkeypatch.setattr(history_cache, "read_folds", counting)
+    monkeypatch.setattr(history, "read_folds", counting)
     first, second = await asyncio.gather(cache.page(KEY, ASKS - 1, 9), cache.passed(KEY, ASKS - 1, 9))
     assert [one.version for one in first] == [one.recorded.version for one in second] == [ASKS, ASKS + 1]
     assert folded < ASKS + 2 * FOLD_EVERY_VERSIONS

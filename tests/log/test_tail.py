@@ -18,8 +18,9 @@ from ledger.log.tail import (
     read_folds,
     read_pages,
 )
-from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from ledger.stores.port import START, Entry, Position, StreamKey
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Operator, log_of, written
 from tests.support.salts import SALT

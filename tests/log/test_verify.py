@@ -16,12 +16,21 @@ from ledger.core import codec
 from ledger.core.commitments import after_entry
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, ReasonDetail, Redacted, Settings
-from ledger.log.entries import read_entry
-from ledger.log.glances import beginnings_of
-from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
-from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
-from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
-from ledger.stores.values import RawEntry
+from ledger.log.tail import read_entry
+from ledger.log.verify import (
+    KINDS,
+    Head,
+    Problem,
+    ProblemKind,
+    WholeEntries,
+    beginnings_of,
+    head_of,
+    is_whole,
+    read_entries,
+    verify_entries,
+    whole_entries,
+)
+from ledger.stores.port import START, Entry, Position, RawEntry, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
 from tests.support.rows import every
 from tests.support.salts import SALT

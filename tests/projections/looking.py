@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from ledger import Approved, Ledger, Pending
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.policy import PolicySource, digest
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
 from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
 from tests.support.backends import view_names
@@ -53,7 +54,7 @@ async def data_of(store: Store) -> Data:
 async def rebuild_all(store: Store) -> None:
     keys = await streams(store)
     for partition in range(store.partition_count):
-        own = [key for key in keys if store.partition_of(key) == partition]
+        own = [key for key in keys if key.partition(store.partition_count) == partition]
         assert await project_anew(store, Engine(store), partition, own) == []
 
 

@@ -11,16 +11,16 @@ import pytest
 from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core.commitments import after_entry
 from ledger.core.errors import StoreError
-from ledger.log import short_streams
+from ledger.log import tail
 from ledger.log.tail import LostHistoryError
-from ledger.log.viewed import SESSIONS_VIEW
-from ledger.stores.port import Store, StreamKey
+from ledger.log.viewed import SESSIONS_VIEW, streams_behind
+from ledger.stores.port import CHECKPOINTS_VIEW, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
-from ledger.stores.values import CHECKPOINTS_VIEW, ViewWrite
+from ledger.stores.store import Store
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, project_anew
-from projections.lag import FedLag, events_behind, streams_behind
+from projections.lag import FedLag, events_behind
 from projections.projection import Seen
 from tests.projections import whole_views
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
@@ -151,8 +151,8 @@ async def test_a_stream_that_a_projector_has_begun_is_not_counted_twice_by_a_reb
 async def test_short_and_long_streams_are_rebuilt_alike(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(short_streams, "SHORT_COUNT", count)
-    monkeypatch.setattr(short_streams, "READ_AT_ONCE_COUNT", 1)
+    monkeypatch.setattr(tail, "SHORT_COUNT", count)
+    monkeypatch.setattr(tail, "READ_AT_ONCE_COUNT", 1)
     await busy_session(ledger)
     await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
     await project_all(ledger)
@@ -240,8 +240,8 @@ async def built_anew(ledger: Ledger, engine: Engine) -> None:
     with pytest.raises(LostHistoryError, match="which its log does not hold"):
         await engine.catch_up(SES_1)
     assert list(await streams_behind(ledger.store, [SES_1])) == [SES_1]
-    partition = ledger.store.partition_of(SES_1)
-    keys = [key for key in await streams(ledger.store) if ledger.store.partition_of(key) == partition]
+    partition = SES_1.partition(ledger.store.partition_count)
+    keys = [key for key in await streams(ledger.store) if key.partition(ledger.store.partition_count) == partition]
     assert await project_anew(ledger.store, engine, partition, keys) == []
     assert (await whole_views.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
     assert (await queries.totals(ledger.store)).decisions["user_deny"] == 0
@@ -298,8 +298,8 @@ async def test_a_projector_that_is_first_does_not_make_a_rebuild_count_twice(led
 async def _neighbours(ledger: Ledger, count: int) -> tuple[int, list[StreamKey]]:
     """Open sessions of one partition, each with a pending request."""
     keys = [StreamKey("session", f"near_{number}") for number in range(count * 2 * ledger.store.partition_count)]
-    partition = ledger.store.partition_of(keys[0])
-    some = [key for key in keys if ledger.store.partition_of(key) == partition][:count]
+    partition = keys[0].partition(ledger.store.partition_count)
+    some = [key for key in keys if key.partition(ledger.store.partition_count) == partition][:count]
     for key in some:
         await (await ledger.session(key.id)).submit("bash", ["ls"])
     return partition, some
@@ -311,7 +311,7 @@ async def _neighbours(ledger: Ledger, count: int) -> tuple[int, list[StreamKey]]
 async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(ledger: Ledger) -> None:
     await busy_session(ledger)
     await project_all(ledger)
-    store, partition = ledger.store, ledger.store.partition_of(SES_1)
+    store, partition = ledger.store, SES_1.partition(ledger.store.partition_count)
     planted = [
         ViewWrite("pending", "ses_1\nr1", None),
         ViewWrite("counts", "decision\nuser_deny", 1, "count"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger import Ledger
 from ledger.testing import TestClock
 from projections import queries
-from projections.durations import DURATION_BUCKETS_MS, LATENESS_BUCKETS_MS, bucket_of
+from projections.counts import DURATION_BUCKETS_MS, LATENESS_BUCKETS_MS, bucket_of
 from tests.projections.looking import RULES, differences, project_all
 
 

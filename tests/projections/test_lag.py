@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ledger import Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import START, Position, Store, StreamKey
-from ledger.stores.values import PROJECTORS
+from ledger.stores.keys import PROJECTORS
+from ledger.stores.port import START, Position, StreamKey
+from ledger.stores.store import Store
 from projections.engine import Engine
-from projections.lag import FedLag
-from projections.overview import overview
+from projections.lag import FedLag, overview
 from tests.projections.looking import RULES_OF_ALL, project_all
 from tests.support.backends import PARTITION_COUNT, written
 
@@ -67,7 +67,7 @@ async def test_a_feed_that_dropped_lines_that_nobody_read_is_told_of_once(ledger
     await more(ledger.store, SES_1, START, FEED_LENGTH_COUNT + 1)
     fed = FedLag(ledger.store)
     await fed.all()
-    assert fed.trimmed == {ledger.store.partition_of(SES_1)}
+    assert fed.trimmed == {SES_1.partition(ledger.store.partition_count)}
     assert (await overview(ledger.store)).trimmed
     fed.trimmed.clear()
     await fed.all()
@@ -77,14 +77,14 @@ async def test_a_feed_that_dropped_lines_that_nobody_read_is_told_of_once(ledger
 async def test_the_overview_counts_all_streams_and_events_projected_or_not(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", project="shop")
     await session.submit("bash", ["git push"], always=["git *"], request_id="r1")
-    own = ledger.store.partition_of(SES_1)
+    own = SES_1.partition(ledger.store.partition_count)
     await Engine(ledger.store).catch_up(SES_1)
     await session.reply("r1", "always", actor="ann")
     known = await overview(ledger.store)
     assert known.streams == 3
     assert sum(one.events for one in known.partitions) == 5
     assert known.behind_events.total() == 3
-    assert known.partitions[own].events == 3 + (ledger.store.partition_of(RULES_OF_ALL) == own)
+    assert known.partitions[own].events == 3 + (RULES_OF_ALL.partition(ledger.store.partition_count) == own)
     assert known.viewed == 1
     await project_all(ledger)
     after = await overview(ledger.store)

@@ -13,12 +13,13 @@ from ledger import InputError, Ledger, UnknownGrantError, UnknownRequestError
 from ledger.client import lookups
 from ledger.log.stream import Stream
 from ledger.log.surveys import Survey, survey
-from ledger.log.viewed import ahead_among
+from ledger.log.viewed import ViewLag, streams_behind
 from ledger.session.state import SessionState
-from ledger.stores.port import START, Store, StreamKey
-from ledger.stores.values import PROJECTORS
+from ledger.stores.keys import PROJECTORS
+from ledger.stores.port import START, StreamKey
+from ledger.stores.store import Store
 from projections.engine import Engine
-from projections.walk import uncounted
+from projections.lag import uncounted
 from tests.support.backends import answer_to, append_of
 from tests.support.store_calls import drop_all_views
 from tests.support.waiting import wait_until_async
@@ -293,11 +294,11 @@ async def test_of_many_streams_with_a_line_only_those_that_are_ahead_of_their_vi
 async def test_what_is_projected_between_the_looks_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     await add_to_each(ledger)
 
-    async def after_the_projector(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:
+    async def after_the_projector(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, ViewLag]:
         for key in keys:
             await Engine(store).catch_up(key)
-        return await ahead_among(store, keys)
+        return await streams_behind(store, keys)
 
-    monkeypatch.setattr(lookups, "ahead_among", after_the_projector)
+    monkeypatch.setattr(lookups, "streams_behind", after_the_projector)
     monkeypatch.setattr(lookups, "AHEAD_MAX", 1)
     assert await ledger.sessions_of("late_2") == ["ses_2"]

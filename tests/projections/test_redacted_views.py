@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.log.redactable import Pattern
-from ledger.log.redactions import StreamPlan
+from ledger.log.redactions import Pattern, StreamPlan
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all
@@ -124,7 +123,7 @@ async def test_a_crash_before_the_views_are_whole_again_is_made_up_for(
 async def test_counts_of_a_redacted_session_stay(soon: None, ledger: Ledger) -> None:
     plan = await filled(ledger)
     await project_all(ledger)
-    partition = ledger.store.partition_of(SES_1)
+    partition = SES_1.partition(ledger.store.partition_count)
     before = {name: await view(ledger.store, name, partition) for name in ("counts", "outcomes")}
     await ledger.redactions.redact(plan, reason="a password", actor="ann")
     await project_all(ledger)

@@ -31,7 +31,7 @@ def scenario() -> Scenario:
     )
 
 
-def views_of(scenario: Scenario, *cuts: int) -> dict[str, dict[str, bytes]]:
+def views_of(scenario: Scenario, *cuts: int) -> dict[str, dict[str, bytes | int]]:
     """Return the views of a history that is projected in several runs of events, which begin with these versions."""
     folded = nothing_folded(KEY)
     rebuilt = Rebuilt()

@@ -6,9 +6,9 @@ import pytest
 
 from ledger import Ledger
 from ledger.log.verify import head_of
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import SKIPPED, StreamKey
 from ledger.stores.sealed import Seal
-from ledger.stores.values import SKIPPED
+from ledger.stores.store import Store
 from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine
 from tests.projections.looking import RULES, data_of, streams
 from tests.support.backends import log_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledger import Ledger
 from ledger.testing import TestClock
-from projections.session_ages import oldest_first
+from projections.session_list import oldest_first
 from projections.sessions import Latest
 from tests.support.projecting import project_as_a_worker
 

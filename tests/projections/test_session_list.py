@@ -6,7 +6,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.log.places import ALL, scope_of
-from ledger.log.unprojected import unprojected
+from ledger.log.viewed import unprojected
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.session_list import SessionList

@@ -11,13 +11,12 @@ from ledger.access.passkeys import PASSKEYS_ID
 from ledger.core.errors import DamageError
 from ledger.core.times import format_time
 from ledger.log import fresh_folds
-from ledger.log.entries import check_info
 from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
-from ledger.log.tail import fold_entries, nothing_folded
+from ledger.log.tail import check_info, fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey
-from ledger.stores.values import ViewWrite
+from ledger.stores.port import Entry, Position, StreamInfo, StreamKey, ViewWrite
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
@@ -145,12 +144,12 @@ async def test_no_redacted_text_comes_back_from_a_snapshot_that_is_still_there(
         assert state == await whole(other.store)
         assert len(reads) > 0
     await Engine(long_session.store).catch_up(SES_1)
-    assert await view(long_session.store, SNAPSHOTS_VIEW, long_session.store.partition_of(SES_1)) == {}
+    assert await view(long_session.store, SNAPSHOTS_VIEW, SES_1.partition(long_session.store.partition_count)) == {}
 
 
 async def test_one_that_somebody_forged_is_found_by_comparing_the_views(long_session: Ledger) -> None:
     store = long_session.store
-    fields = dict(await view(store, SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+    fields = dict(await view(store, SNAPSHOTS_VIEW, SES_1.partition(store.partition_count)))
 
     def widened(members: dict[str, Any]) -> None:
         grant = next(iter(members["grants"].values()))

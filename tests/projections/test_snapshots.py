@@ -17,8 +17,8 @@ from ledger.log.snapshots import DIGEST_BYTES, SNAPSHOTS_VIEW, load_snapshot, re
 from ledger.log.tail import Folded, fold_entries, nothing_folded, read_folds
 from ledger.project import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import START, Entry, Position, Store, StreamKey
-from ledger.stores.values import ViewWrite
+from ledger.stores.port import START, Entry, Position, StreamKey, ViewWrite
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, data_of, differences, project_all, rebuild_all
@@ -66,7 +66,7 @@ async def plant(store: Store, field: str, value: bytes | None) -> None:
 
 async def held(store: Store) -> dict[str, bytes]:
     """Return the fields of all snapshots of the session's partition."""
-    return dict(await view(store, SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+    return dict(await view(store, SNAPSHOTS_VIEW, SES_1.partition(store.partition_count)))
 
 
 async def stored(store: Store, folded: Folded[SessionState]) -> None:

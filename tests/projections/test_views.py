@@ -6,13 +6,13 @@ import msgspec
 
 from ledger import Ledger
 from ledger.client.grant_list import GrantList
-from ledger.log.history_cache import HistoryCache
+from ledger.log.history import HistoryCache
 from ledger.policy import PolicySource, digest
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import queries
-from projections.approved import APPROVED
 from projections.sentences import timeline_page
+from projections.views import APPROVED
 from tests.projections import whole_views
 from tests.projections.looking import RULES, as_rows, project_all
 from tests.support.store_calls import view
@@ -100,7 +100,7 @@ async def test_a_grant_is_held_as_it_is_listed(ledger: Ledger) -> None:
     made = await session.grant("bash", "ls *", actor="ann")
     bounded = await session.grant("bash", "rm *", actor="ann", reason="once", uses=1)
     await project_all(ledger)
-    held = await view(ledger.store, APPROVED, ledger.store.partition_of(session.stream.key))
+    held = await view(ledger.store, APPROVED, session.stream.key.partition(ledger.store.partition_count))
     rows = [row async for page in GrantList(ledger.store, ledger.streams).pages(None, 10) for row in page.items]
     for shown in ([msgspec.json.decode(value) for value in held.values()], rows):
         wanted = [list(one.as_json().items()) for one in (made, bounded)]

@@ -8,9 +8,9 @@ import pytest
 
 from ledger import Ledger
 from ledger.stores.port import START, StreamKey
-from projections import walk as walk_module
+from projections import lag as walk_module
 from projections.engine import Engine
-from projections.walk import StreamWalk
+from projections.lag import StreamWalk
 from tests.projections.looking import RULES_OF_ALL, differences, project_all, streams
 from tests.support.store_calls import checkpoint, project
 
@@ -101,8 +101,12 @@ async def test_a_round_that_is_wished_for_during_another_follows_it(ledger: Ledg
 async def test_a_stream_that_is_gone_while_its_views_are_not_is_found(ledger: Ledger) -> None:
     await ledger.session("ses_1")
     await project_all(ledger)
-    store, partition = ledger.store, ledger.store.partition_of(SES_1)
-    ghost = next(key for n in range(1000) if store.partition_of(key := StreamKey("session", f"ghost_{n}")) == partition)
+    store, partition = ledger.store, SES_1.partition(ledger.store.partition_count)
+    ghost = next(
+        key
+        for n in range(1000)
+        if (key := StreamKey("session", f"ghost_{n}")).partition(store.partition_count) == partition
+    )
     assert await project(store, ghost, START, await checkpoint(store, SES_1), [])
     found: list[StreamKey] = []
 

@@ -10,11 +10,10 @@ import msgspec
 
 from ledger.core.times import parse_time
 from ledger.log.places import parts_of
-from ledger.stores.port import Store, StreamKey
-from ledger.stores.values import CHECKPOINTS_VIEW, checkpoint_in
-from projections.approved import APPROVED
-from projections.pending import PENDING
+from ledger.stores.port import CHECKPOINTS_VIEW, StreamKey, checkpoint_in
+from ledger.stores.store import Store
 from projections.queries import Row, latest_sessions, session_summaries
+from projections.views import APPROVED, PENDING
 
 
 class ViewResult(msgspec.Struct, frozen=True):
@@ -41,14 +40,14 @@ async def pending(store: Store) -> ViewResult:
 async def pending_of(store: Store, session: str) -> ViewResult:
     """Return the pending requests of a session, in order of asking."""
     key = StreamKey("session", session)
-    views = await store.read_views(store.partition_of(key), (PENDING, CHECKPOINTS_VIEW))
+    views = await store.read_views(key.partition(store.partition_count), (PENDING, CHECKPOINTS_VIEW))
     rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
     return ViewResult(sorted(rows, key=lambda one: one["version"]), _only(views[CHECKPOINTS_VIEW], key))
 
 
 async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
     """Return the grants of one session or project stream that are in force at a server time (ms), oldest first."""
-    views = await store.read_views(store.partition_of(key), (APPROVED, CHECKPOINTS_VIEW))
+    views = await store.read_views(key.partition(store.partition_count), (APPROVED, CHECKPOINTS_VIEW))
     rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
     live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
     ordered = sorted(live, key=lambda one: (one["at"], one["grant_id"]))

@@ -20,7 +20,7 @@ from ledger import AlreadyClaimedError, DeniedError, FrozenError, Ledger, Runner
 from ledger.access.freeze import FREEZE_ID
 from ledger.core.events import Claimed, Frozen, PolicyChanged, Reopened, SessionOpened, Unfrozen
 from ledger.core.grants import Recorded
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.tail import read_events
 from ledger.policy import Verdict
 from ledger.stores.port import StreamKey

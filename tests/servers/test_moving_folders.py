@@ -12,9 +12,9 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import StoreError
-from ledger.log.archive.archived_store import all_streams
-from ledger.stores.embedded.binary import BINARY_VARIABLE
+from ledger.log.archive.archive import all_streams
 from ledger.stores.embedded.folder import DataFolder
+from ledger.stores.embedded.launch import BINARY_VARIABLE
 from ledger.stores.port import FeedItem, StreamKey
 from projections.comparison import compare_partition
 from projections.engine import Engine

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from ledger import Ledger
-from ledger.log.archive.archived_store import all_streams
-from ledger.log.entries import raw_page
+from ledger.log.archive.archive import all_streams
+from ledger.log.tail import raw_page
 from ledger.stores.port import START
 from tests.support.askers import ASK
 from tests.support.backends import OTHER_SERVERS

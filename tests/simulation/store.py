@@ -13,13 +13,11 @@ from ledger.core.errors import InDoubtError, StoreError
 from ledger.core.events import Presence
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
-    Answered,
     Append,
     AppendResult,
     Due,
     Entry,
     FreezeFlag,
-    Listener,
     Opening,
     Place,
     Position,
@@ -27,6 +25,7 @@ from ledger.stores.port import (
     StreamKey,
     WakeUp,
 )
+from ledger.stores.store import Answered, Listener
 from tests.simulation.scheduler import Parked, Scheduler
 from tests.support.store_calls import answer_with
 
@@ -220,7 +219,7 @@ class FaultyStore:
         if self._scheduler.happens(self.faults.gap):
             # The connection breaks: wake-ups in flight are lost, and the loss is reported after the reconnect.
             self._scheduler.take_all(lambda one: one.owner is self and one.name.endswith(" rings"))
-            partition = self._inner.partition_of(wake_up.key)
+            partition = wake_up.key.partition(self._inner.partition_count)
             self._ring(f"gap {partition:04}", lambda: self.gap(partition))
         elif not self._scheduler.happens(self.faults.wake_up_lost):
             if self._scheduler.happens(self.faults.wake_up_by_id):

@@ -221,7 +221,7 @@ def test_a_flag_that_was_lost_in_a_failover_and_is_believed_is_caught(monkeypatc
     checked = MemoryStore._frozen
 
     def frozen(self: MemoryStore, append: Append, now_ms: int) -> Any:
-        self._server.verified_by[self.partition_of(append.key)] = self._server.identity
+        self._server.verified_by[append.key.partition(self.partition_count)] = self._server.identity
         return checked(self, append, now_ms)
 
     monkeypatch.setattr(MemoryStore, "_frozen", frozen)

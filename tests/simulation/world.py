@@ -11,7 +11,8 @@ from ledger import Ledger
 from ledger.client.store_connection import StoreConnection
 from ledger.log.streams import Streams
 from ledger.stores.memory import MemoryServer
-from ledger.stores.port import START, Position, Store, StreamKey
+from ledger.stores.port import START, Position, StreamKey
+from ledger.stores.store import Store
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import NO_FAULTS, Faults, FaultyStore, ServerClock
 
@@ -176,7 +177,7 @@ class World:
         """Lose the flag beside a stream; whoever took over has another identity."""
         self._failovers += 1
         self.server.identity = f"memory-{self._failovers + 1}"
-        self.server.freeze_flags.pop(self.server.keys.partition_of(key), None)
+        self.server.freeze_flags.pop(key.partition(self.server.keys.count), None)
 
     async def pass_time(self, most_seconds: float) -> None:
         """Let at most `seconds` pass."""

@@ -11,7 +11,7 @@ from ledger.core.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
 from ledger.stores.redis.addresses import _split_addresses, _target
-from ledger.stores.redis.connection import ServerTarget
+from ledger.stores.redis.link import ServerTarget
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import default_home, embedded_folder, open_store, redact
 

@@ -9,10 +9,11 @@ import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Presence
-from ledger.stores.port import START, Appended, Behind, Due, Entry, FreezeFlag, StreamKey, append_to, streams_of
-from ledger.stores.redis.append_calls import append_script
+from ledger.stores.port import START, Appended, Behind, Due, Entry, FreezeFlag, StreamKey
+from ledger.stores.redis.appends import clocked_script
 from ledger.stores.redis.link import CommandLine, Link
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import append_to, streams_of
 from ledger.testing import TestClock
 from tests.support.backends import (
     PROJECT,
@@ -49,7 +50,7 @@ async def test_a_hint_that_fails_fails_no_append(
     server_store: RedisStore, admin: Operator, clock: TestClock, due: Due | str
 ) -> None:
     """A script does not roll back: an error after the events would be told although they are in the log."""
-    partition = server_store.partition_of(SESSION)
+    partition = SESSION.partition(server_store.partition_count)
     for key in (server_store.keys.due(partition), server_store.keys.feed(partition)):
         await admin.run("SET", key, "something else")
     assert await answer_to(server_store, append_of(b"a", b"b", due=due)) == Appended(clock.now_ms(), clock.now_ms())
@@ -59,7 +60,7 @@ async def test_a_hint_that_fails_fails_no_append(
 async def test_something_else_at_a_hints_key_is_damage_to_whoever_reads_it(
     server_store: RedisStore, admin: Operator
 ) -> None:
-    await admin.run("SET", server_store.keys.due(server_store.partition_of(SESSION)), "something else")
+    await admin.run("SET", server_store.keys.due(SESSION.partition(server_store.partition_count)), "something else")
     with pytest.raises(DamageError, match="something else writes to this server"):
         await server_store.due(None, 10)
 
@@ -139,9 +140,9 @@ async def test_a_server_that_loses_its_scripts_after_each_batch_refuses_nothing(
 async def test_two_versions_of_the_script_work_side_by_side(server_backend: Backend) -> None:
     """During a rolling upgrade old and new workers write to the same streams."""
     old, new = as_redis(await server_backend.open()), as_redis(await server_backend.open())
-    script = append_script(test_clock=True)
-    new._append_calls.script = type(script)(script.text + "\n-- a later version\n")
-    assert new._append_calls.script.sha != script.sha
+    script = clocked_script("append.lua", test_clock=True)
+    new.append_calls.script = type(script)(script.text + "\n-- a later version\n")
+    assert new.append_calls.script.sha != script.sha
     head = START
     for number in range(6):
         head = await written((old, new)[number % 2], b"%d" % number, after=head)
@@ -168,7 +169,7 @@ async def test_everything_of_a_stream_lies_in_the_hash_slot_of_its_partition(
     """So that the scripts are atomic on a cluster as well."""
     await written(server_store, b"a", due=Due(5))
     await project(server_store, SESSION, START, at(1), [])
-    tag = f"{{pl:{server_store.partition_of(SESSION)}}}".encode()
+    tag = f"{{pl:{SESSION.partition(server_store.partition_count)}}}".encode()
     keys = await admin.run("KEYS", "*")
     assert sorted(key for key in keys if not key.startswith(tag)) == [b"pl:config"]
     assert len(keys) == 5

@@ -9,10 +9,23 @@ import pytest
 
 from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.log.entries import raw_page
-from ledger.stores.port import START, Due, Entry, FeedItem, Position, Store, StreamKey
+from ledger.log.tail import raw_page
+from ledger.stores.port import (
+    CHECKPOINTS_VIEW,
+    START,
+    Due,
+    Entry,
+    FeedFacts,
+    FeedItem,
+    Position,
+    RawEntry,
+    StreamKey,
+    TakenLines,
+    ViewWrite,
+    WantedFields,
+)
 from ledger.stores.redis.store import RedisStore
-from ledger.stores.values import CHECKPOINTS_VIEW, FeedFacts, RawEntry, TakenLines, ViewWrite, WantedFields
+from ledger.stores.store import Store
 from projections.lag import lag_counts, set_back_ms
 from tests.support.backends import (
     PARTITION_COUNT,
@@ -45,7 +58,9 @@ async def test_several_views_are_read_as_of_one_instant(store: Store) -> None:
         ViewWrite("counts", "allowed", 3, "count"),
     ]
     await project(store, SESSION, START, at(1), writes)
-    assert await store.read_views(store.partition_of(SESSION), ["pending", "recent", "counts", "none"]) == {
+    assert await store.read_views(
+        SESSION.partition(store.partition_count), ["pending", "recent", "counts", "none"]
+    ) == {
         "pending": {"per_1": b"\x00one"},
         "recent": {"ses_1": b"1800000000000"},
         "counts": {"allowed": b"3"},
@@ -55,14 +70,14 @@ async def test_several_views_are_read_as_of_one_instant(store: Store) -> None:
 
 async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None:
     await project(store, SESSION, START, at(1), [ViewWrite("pending", name, name.encode()) for name in "abc"])
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     assert await view_fields(store, "pending", partition, ["c", "x", "a"]) == [b"c", None, b"a"]
 
 
 async def test_fields_of_several_hashes_are_read_at_once(store: Store) -> None:
     writes = [ViewWrite(view, "a", view.encode()) for view in ("sessions", "pending")]
     await project(store, SESSION, START, at(1), writes)
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     other = (partition + 1) % store.partition_count
     wanted = [
         WantedFields("pending", partition, ["b", "a"]),
@@ -76,7 +91,7 @@ async def test_fields_of_several_hashes_are_read_at_once(store: Store) -> None:
 async def test_the_names_of_all_fields_of_a_hash_are_read(store: Store) -> None:
     writes = [ViewWrite(view, f"{view}-{name}", b"1") for view in ("sessions", "pending") for name in "ab"]
     await project(store, SESSION, START, at(1), writes)
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     assert sorted(await view(store, "pending", partition)) == ["pending-a", "pending-b"]
     assert await view(store, "none", partition) == {}
     assert await view(store, "pending", (partition + 1) % store.partition_count) == {}
@@ -131,14 +146,14 @@ async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
     await project(
         store, SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")]
     )
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     found = await view_names(store) - {(own, CHECKPOINTS_VIEW)}
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 
 async def test_the_views_that_are_named_are_dropped_with_the_checkpoints_and_no_others(store: Store) -> None:
     await project(store, SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     await store.drop_views(own, ("pending", "never_there"))
     assert await view_names(store) == {(own, "other")}
     assert await checkpoint(store, SESSION) == START
@@ -295,7 +310,7 @@ async def test_lines_that_were_dropped_before_they_were_read_are_a_gap_until_the
     head = await written(store, b"a")
     await take(store)
     await overrun(store, head, FEED_LENGTH_COUNT + 1)
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     assert (await take(store, of=[one for one in ALL if one != own])).gaps == []
     assert (await take(store, count=5000)).gaps == [own]
     assert await take(store) == ([], [], 0)
@@ -306,7 +321,7 @@ async def test_a_full_feed_that_the_group_never_read_is_a_gap(store: Store) -> N
     head = await overrun(store, head, FEED_LENGTH_COUNT - 2)
     assert (await store.read_feed(ALL, "early", "one", 10)).gaps == []
     await overrun(store, head, 1)
-    assert (await store.read_feed(ALL, "late", "one", 10)).gaps == [store.partition_of(SESSION)]
+    assert (await store.read_feed(ALL, "late", "one", 10)).gaps == [SESSION.partition(store.partition_count)]
 
 
 async def test_lines_that_are_dropped_while_others_are_read_are_a_gap(
@@ -322,7 +337,7 @@ async def test_lines_that_are_dropped_while_others_are_read_are_a_gap(
         return await read(*given)
 
     monkeypatch.setattr(server_store, "_new_lines", overtaken)
-    assert (await take(server_store)).gaps == [server_store.partition_of(SESSION)]
+    assert (await take(server_store)).gaps == [SESSION.partition(server_store.partition_count)]
 
 
 @pytest.mark.parametrize("idle_ms", [0, LONG_MS])
@@ -336,7 +351,7 @@ async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_w
     assert taken.gaps == []
     await store.acknowledge("views", taken.items)
     await overrun(store, head, 1)
-    assert (await take(store, idle_ms)).gaps == ([] if idle_ms else [store.partition_of(SESSION)])
+    assert (await take(store, idle_ms)).gaps == ([] if idle_ms else [SESSION.partition(store.partition_count)])
 
 
 async def test_lines_are_owed_until_they_are_acknowledged_and_looking_takes_none(store: Store) -> None:
@@ -344,7 +359,7 @@ async def test_lines_are_owed_until_they_are_acknowledged_and_looking_takes_none
     head = await written(store, b"a")
     head = await written(store, b"b", after=head)
     await written(store, b"c", after=head)
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     for _ in range(2):
         (lines,) = await store.owed("views", {}, 10)
         assert [item.version for item in lines.items] == [1, 2, 3]
@@ -364,7 +379,7 @@ async def test_owed_lines_go_on_after_those_that_were_seen(store: Store) -> None
     head = START
     for _ in range(5):
         head = await written(store, b"x", after=head)
-    own, since, versions = store.partition_of(SESSION), "", list[int]()
+    own, since, versions = SESSION.partition(store.partition_count), "", list[int]()
     for complete in (False, False, True):
         (lines,) = await store.owed("views", {own: since} if since else {}, 2)
         assert lines.complete is complete
@@ -390,7 +405,7 @@ async def test_a_partition_tells_its_feed_and_its_groups(store: Store) -> None:
     head = await written(store, b"a")
     await written(store, b"b", after=head)
     await store.read_feed(ALL, "views", "one", 1)
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     facts = await store.feeds()
     assert [one.partition for one in facts] == list(ALL)
     assert [one for one in facts if one.partition != own] == [
@@ -414,7 +429,7 @@ async def test_names_of_consumers_that_owe_nothing_are_dropped(server_backend: B
     await store.read_feed(ALL, "views", "owing", 10)
 
     async def names() -> set[str]:
-        feed = store.keys.feed(store.partition_of(SESSION))
+        feed = store.keys.feed(SESSION.partition(store.partition_count))
         return {facts[1].decode() for facts in await store.command("XINFO", "CONSUMERS", feed, "views")}
 
     await store.drop_consumers("views", LONG_MS)
@@ -439,7 +454,7 @@ async def test_a_clock_that_was_set_back_is_behind_the_newest_line_of_a_feed(
 ) -> None:
     await written(live_server_store, b"a")
     seconds, _ = await admin.run("TIME")
-    feed = live_server_store.keys.feed(live_server_store.partition_of(SESSION))
+    feed = live_server_store.keys.feed(SESSION.partition(live_server_store.partition_count))
     # As a feed is in an hour that the clock repeats.
     await admin.run("XADD", feed, f"{int(seconds) * 1000 + LONG_MS}-0", "s", SESSION.name, "v", 2)
     await written(live_server_store, b"b", key=PROJECT)

@@ -8,18 +8,8 @@ import pytest
 
 from ledger.core.events import Presence
 from ledger.core.limits import CONFLICT_TAIL_COUNT
-from ledger.stores.port import (
-    START,
-    Appended,
-    Behind,
-    Conflict,
-    Entry,
-    OthersPresent,
-    OutsideWindow,
-    Position,
-    Store,
-    append_to,
-)
+from ledger.stores.port import START, Appended, Behind, Conflict, Entry, OthersPresent, OutsideWindow, Position
+from ledger.stores.store import Store, append_to
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, answer_to, append_of, entries, log_of, written
 

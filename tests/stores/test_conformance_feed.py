@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import START, FeedItem, Position, Store, StreamKey
+from ledger.stores.port import START, FeedItem, Position, StreamKey
+from ledger.stores.store import Store
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, answer_to, append_of, written
 
 ALL = range(PARTITION_COUNT)
@@ -40,7 +41,7 @@ async def test_sessions_and_projects_of_all_partitions_are_fed(store: Store) -> 
 
 async def test_only_the_partitions_asked_for_are_read(store: Store) -> None:
     await written(store, b"x")
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     assert (await store.read_feed([one for one in ALL if one != own], "views", "one", 10)).items == []
     assert seen((await store.read_feed([own], "views", "one", 10)).items) == [(SESSION, 1)]
 
@@ -88,7 +89,7 @@ async def test_only_the_partitions_asked_for_are_claimed_at_most_so_many_lines_e
     head = await written(store, b"b", after=head)
     await written(store, b"c", after=head)
     items = (await store.read_feed(ALL, "views", "one", 10)).items
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     assert (await store.read_feed([one for one in ALL if one != own], "views", "two", 10, 0)).items == []
     assert (await store.read_feed([own], "views", "two", 2, 0)).items == items[:2]
 
@@ -107,13 +108,15 @@ async def test_a_feed_keeps_its_last_lines_only(store: Store) -> None:
     head = Position(0, 0)
     for _ in range(FEED_LENGTH_COUNT + 7):
         head = await written(store, b"x", after=head)
-    items = (await store.read_feed([store.partition_of(SESSION)], "late", "one", 2 * FEED_LENGTH_COUNT)).items
+    items = (
+        await store.read_feed([SESSION.partition(store.partition_count)], "late", "one", 2 * FEED_LENGTH_COUNT)
+    ).items
     assert [item.version for item in items] == list(range(8, FEED_LENGTH_COUNT + 8))
 
 
 async def test_a_group_that_fell_behind_the_feed_goes_on_with_what_is_there(store: Store) -> None:
     head = await written(store, b"x")
-    own = [store.partition_of(SESSION)]
+    own = [SESSION.partition(store.partition_count)]
     assert len((await store.read_feed(own, "views", "one", 10)).items) == 1
     for _ in range(FEED_LENGTH_COUNT + 5):
         head = await written(store, b"x", after=head)
@@ -131,7 +134,7 @@ async def test_the_ends_of_feeds_are_places_after_which_only_new_lines_are_owed(
     [last] = await ends_of(store)
     assert last[1:] == (SESSION, 2, False)
     ends = {last.partition: last.place}
-    assert list(ends) == [store.partition_of(SESSION)]
+    assert list(ends) == [SESSION.partition(store.partition_count)]
     assert await store.owed("nobody", ends, 10) == []
     await written(store, b"c", after=head)
     await written(store, b"x", key=PROJECT)

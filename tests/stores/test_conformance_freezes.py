@@ -17,10 +17,10 @@ from ledger.stores.port import (
     Conflict,
     FreezeFlag,
     Position,
-    Store,
     StreamKey,
     Unverified,
 )
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT, SESSION, Backend, answer_to, append_of, log_of, written
 

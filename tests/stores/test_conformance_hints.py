@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from ledger.core.events import Presence
-from ledger.stores.port import NOTHING_DUE, START, Due, Place, Position, Store, StreamKey, WorkPlace
+from ledger.stores.port import NOTHING_DUE, START, Due, Place, Position, StreamKey, WorkPlace
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, answer_to, append_of, written
 from tests.support.waiting import wait_until_async
@@ -84,7 +85,7 @@ async def test_deadlines_can_be_asked_of_some_partitions_only(store: Store, cloc
     at = {f"ses_{number}": clock.now_ms() + number for number in range(20)}
     for session, at_ms in at.items():
         await written(store, b"x", key=StreamKey("session", session), due=Due(at_ms))
-    home = {session: store.partition_of(StreamKey("session", session)) for session in at}
+    home = {session: StreamKey("session", session).partition(store.partition_count) for session in at}
     wanted = [home["ses_0"], home["ses_1"]]
     expected = [(session, at_ms) for session, at_ms in at.items() if home[session] in wanted]
     assert await store.due(None, 20, wanted) == expected

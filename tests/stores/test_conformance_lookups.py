@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.keys import CENSUS
-from ledger.stores.port import START, FeedItem, Store, StreamKey
-from ledger.stores.values import CENSUS_BEGUN, CENSUS_DONE, PROJECTORS, SKIPPED, FoundFields, ViewWrite
-from projections.walk import StreamWalk, uncounted
+from ledger.stores.keys import CENSUS, PROJECTORS
+from ledger.stores.port import CENSUS_BEGUN, CENSUS_DONE, SKIPPED, START, FeedItem, FoundFields, StreamKey, ViewWrite
+from ledger.stores.store import Store
+from projections.lag import StreamWalk, uncounted
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, written
 from tests.support.store_calls import checkpoint, project
 
@@ -56,7 +56,7 @@ async def test_nothing_is_found_before_the_first_append_and_a_census_makes_it_su
 async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(store: Store) -> None:
     await list_fields(store, SESSION, "per_1\nses_2", "per_1\nses_1", "per_10\nses_1", "per_0\nses_1", "per_é\nses_1")
     await list_fields(store, PROJECT, "per_1\nshop")
-    assert store.partition_of(SESSION) != store.partition_of(PROJECT)
+    assert SESSION.partition(store.partition_count) != PROJECT.partition(store.partition_count)
     names = ["per_1\nses_1", "per_1\nses_2", "per_1\nshop", "per_10\nses_1"]
     assert (await look_up(store, "per_1\n")).fields == names[:3]
     assert (await look_up(store, "per_1")).fields == names
@@ -126,7 +126,7 @@ async def test_a_census_that_another_began_after_is_not_finished(store: Store) -
 
 
 async def test_a_census_is_void_where_views_were_dropped_since_it_began(store: Store) -> None:
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     await written(store, b"a")
     await write_census(store, CENSUS_BEGUN, b"one")
     await store.drop_views(own, ())
@@ -141,7 +141,7 @@ async def test_an_unsure_partition_tells_whether_a_projector_has_read_its_feed(s
     await store.read_feed(ALL, "notifier", "one", 10)
     assert (await look_up(store, "x")).read == []
     await take(store)
-    assert (await look_up(store, "x")).read == [store.partition_of(SESSION)]
+    assert (await look_up(store, "x")).read == [SESSION.partition(store.partition_count)]
     await count_all(store)
     assert (await look_up(store, "x")).read == []
 
@@ -154,7 +154,7 @@ async def test_a_census_is_withdrawn_where_a_feed_was_trimmed(store: Store) -> N
 
 
 async def test_a_feed_that_was_trimmed_before_it_was_read_is_unsure_and_a_gap(store: Store) -> None:
-    own = store.partition_of(SESSION)
+    own = SESSION.partition(store.partition_count)
     await count_all(store)
     head = START
     for _ in range(FEED_LENGTH_COUNT - 1):

@@ -22,10 +22,10 @@ from ledger.stores.port import (
     Entry,
     OutsideWindow,
     Position,
-    Store,
     StreamKey,
 )
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import Backend, answer_to, append_of, log_of
 from tests.support.servers import RealServer

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ledger.core.limits import PAGE_COUNT
-from ledger.stores.port import START, Entry, Opening, Position, Store, StreamInfo, StreamKey, streams_of
+from ledger.stores.port import START, Entry, Opening, Position, StreamInfo, StreamKey
+from ledger.stores.store import Store, streams_of
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, entries, written
 
@@ -77,6 +78,6 @@ async def test_ids_with_signs_in_them_are_told_apart(store: Store) -> None:
 
 async def test_a_stream_knows_its_partition_and_all_stores_agree_on_it(backend: Backend) -> None:
     one, other = await backend.open(), await backend.open()
-    partitions = {one.partition_of(StreamKey("session", f"ses_{number}")) for number in range(200)}
+    partitions = {StreamKey("session", f"ses_{number}").partition(one.partition_count) for number in range(200)}
     assert partitions == set(range(one.partition_count))
-    assert one.partition_of(SESSION) == other.partition_of(SESSION)
+    assert SESSION.partition(one.partition_count) == SESSION.partition(other.partition_count)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from ledger.core.limits import CONFLICT_TAIL_COUNT
-from ledger.stores.port import START, Append, Appended, AppendResult, Behind, Conflict, Entry, Position, Store, WakeUp
+from ledger.stores.port import START, Append, Appended, AppendResult, Behind, Conflict, Entry, Position, WakeUp
+from ledger.stores.store import Store
 from tests.support.backends import PARTITION_COUNT, SESSION, Backend, append_of, log_of, written
 from tests.support.store_calls import rewritten
 
@@ -81,7 +82,7 @@ async def test_a_rewrite_is_told_like_an_append(backend: Backend) -> None:
 
         def gap(self, partition: int) -> None: ...
 
-    await other.subscribe(other.partition_of(SESSION), Ear())
+    await other.subscribe(SESSION.partition(other.partition_count), Ear())
     end = await finished(store, [2], head)
     wake_up = await asyncio.wait_for(told.get(), 60)
     assert wake_up == WakeUp(SESSION, end, (Entry(end.ms, 5, *EVENT),))

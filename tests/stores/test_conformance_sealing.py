@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from ledger.core.errors import DamageError, InDoubtError, InputError, SealedError
-from ledger.log.entries import raw_page
-from ledger.stores.port import START, Append, Conflict, Due, Entry, Position, Store, StreamKey, streams_of
-from ledger.stores.port import append_to as appended
+from ledger.log.tail import raw_page
+from ledger.stores.port import START, Append, Conflict, Due, Entry, Position, StreamKey
 from ledger.stores.sealed import SEALING_MS, Seal
+from ledger.stores.store import Store, streams_of
+from ledger.stores.store import append_to as appended
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, append_of, at, log_of, written
 from tests.support.sealing import FILE, named_seal_of, seal_of, sealed, three
 from tests.support.store_calls import checkpoint, positions, project, rewritten, seals
@@ -163,7 +164,7 @@ async def test_a_stub_is_moved_to_another_file_and_a_repeated_move_is_true(store
         assert await store.seal(SESSION, to, seal)
     assert await seals(store, [SESSION]) == [to]
     assert not await store.seal(SESSION, seal_of(log, "third.jsonl.zst"), seal)
-    assert await store.unseal(SESSION, to, log, None)
+    assert await store.restore(SESSION, to, log, None)
     assert await log_of(store) == log
 
 
@@ -175,7 +176,7 @@ async def test_a_file_that_the_archive_named_is_sealed_moved_from_and_brought_ba
     assert await store.seal(SESSION, to, seal)
     assert await store.seal(SESSION, seal, to)
     assert await seals(store, [SESSION]) == [seal]
-    assert await store.unseal(SESSION, seal, log, None)
+    assert await store.restore(SESSION, seal, log, None)
     assert await log_of(store) == log
 
 
@@ -195,7 +196,7 @@ async def test_a_later_head_is_told_by_feed_and_wake_up_and_the_same_head_is_not
     seal, log = await sealed(store)
     await store.read_feed(ALL, "views", "one", 10)
     listener = RecordingListener()
-    await other.subscribe(other.partition_of(SESSION), listener)
+    await other.subscribe(SESSION.partition(other.partition_count), listener)
     same = seal_of(log, "another.jsonl.zst")
     assert await store.seal(SESSION, same, seal)
     longer = seal_of((*log, Entry(log[-1].ms + 1, 4, b"four")), "third.jsonl.zst")
@@ -227,12 +228,12 @@ async def test_a_stub_is_taken_for_a_while_after_its_file_was_written_and_not_la
     assert await seals(store, [SESSION]) == [early]
 
 
-# --- unseal -----------------------------------------------------------------------------------------------------------
+# --- bring back -------------------------------------------------------------------------------------------------------
 
 
 async def test_a_stream_comes_back_byte_for_byte_and_goes_on(store: Store) -> None:
     seal, log = await sealed(store)
-    assert await store.unseal(SESSION, seal, log, None)
+    assert await store.restore(SESSION, seal, log, None)
     assert await log_of(store) == log
     assert [key async for key in streams_of(store)] == [SESSION]
     assert [key async for key in streams_of(store, sealed=True)] == []
@@ -246,25 +247,25 @@ async def test_a_stream_comes_back_byte_for_byte_and_goes_on(store: Store) -> No
 async def test_a_stream_that_came_back_has_its_due_hint_if_one_is_given(store: Store) -> None:
     for key, due in ((SESSION, Due(700)), (OTHER, Due(None)), (StreamKey("session", "ses_3"), None)):
         seal, log = await sealed(store, key)
-        assert await store.unseal(key, seal, log, due)
+        assert await store.restore(key, seal, log, due)
     assert await store.due(None, 10) == [(SESSION.id, 700), (OTHER.id, None)]
 
 
 async def test_a_repeated_unseal_is_true_also_after_the_stream_went_on(store: Store) -> None:
     seal, log = await sealed(store)
     for _ in range(2):
-        assert await store.unseal(SESSION, seal, log, None)
+        assert await store.restore(SESSION, seal, log, None)
     await written(store, b"four", after=seal.head)
-    assert await store.unseal(SESSION, seal, log, None)
+    assert await store.restore(SESSION, seal, log, None)
     assert len(await log_of(store)) == 4
 
 
 async def test_another_stub_or_none_is_not_replaced(store: Store) -> None:
     seal, log = await sealed(store)
     other = seal_of(log, "another.jsonl.zst")
-    assert not await store.unseal(SESSION, other, log, None)
+    assert not await store.restore(SESSION, other, log, None)
     assert await seals(store, [SESSION]) == [seal]
-    assert not await store.unseal(OTHER, seal, log, None)
+    assert not await store.restore(OTHER, seal, log, None)
     assert await seals(store, [OTHER]) == [None]
     assert [key async for key in streams_of(store)] == []
 
@@ -273,9 +274,9 @@ async def test_another_history_is_not_the_stream_that_was_sealed(store: Store) -
     log = await three(store)
     last = log[-1]
     other = (*log[:-1], last._replace(payload=b"other"))
-    assert not await store.unseal(SESSION, seal_of(other), other, None)
+    assert not await store.restore(SESSION, seal_of(other), other, None)
     longer = (*log, Entry(last.ms, 4, b"four"))
-    assert not await store.unseal(SESSION, seal_of(longer), longer, None)
+    assert not await store.restore(SESSION, seal_of(longer), longer, None)
     assert await log_of(store) == log
 
 
@@ -292,7 +293,7 @@ def wrong_entries(log: tuple[Entry, ...]) -> Iterator[tuple[Entry, ...]]:
 async def test_entries_that_are_not_those_of_the_seal_are_refused_whole(store: Store, which: int) -> None:
     seal, log = await sealed(store)
     with pytest.raises(DamageError, match="are not those that were sealed"):
-        await store.unseal(SESSION, seal, list(wrong_entries(log))[which], None)
+        await store.restore(SESSION, seal, list(wrong_entries(log))[which], None)
     assert await seals(store, [SESSION]) == [seal]
 
 
@@ -301,8 +302,8 @@ async def test_a_stream_that_comes_back_is_told_by_feed_and_wake_up(backend: Bac
     seal, log = await sealed(store)
     await store.read_feed(ALL, "views", "one", 10)
     listener = RecordingListener()
-    await other.subscribe(other.partition_of(SESSION), listener)
-    assert await store.unseal(SESSION, seal, log, None)
+    await other.subscribe(SESSION.partition(other.partition_count), listener)
+    assert await store.restore(SESSION, seal, log, None)
     await wait_until_async(lambda: listener.wake_ups, "a wake-up")
     assert listener.wake_ups == [(seal.head, ())]
     lines = (await store.read_feed(ALL, "views", "one", 10)).items
@@ -312,7 +313,7 @@ async def test_a_stream_that_comes_back_is_told_by_feed_and_wake_up(backend: Bac
 async def test_of_many_processes_at_once_one_brings_it_back_and_all_are_told_so(backend: Backend) -> None:
     stores = [await backend.open() for _ in range(3)]
     seal, log = await sealed(stores[0])
-    done = await asyncio.gather(*(one.unseal(SESSION, seal, log, None) for one in stores * 3))
+    done = await asyncio.gather(*(one.restore(SESSION, seal, log, None) for one in stores * 3))
     assert done == [True] * 9
     assert await log_of(stores[0]) == log
 
@@ -339,5 +340,5 @@ async def test_a_long_stream_is_sealed_and_comes_back_whole(store: Store) -> Non
     log = await log_of(store)
     seal = seal_of(log)
     assert await store.seal(SESSION, seal)
-    assert await store.unseal(SESSION, seal, log, None)
+    assert await store.restore(SESSION, seal, log, None)
     assert await log_of(store) == log

@@ -6,14 +6,14 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ledger.stores.port import START, Position, Store, StreamKey, streams_of
-from ledger.stores.values import ViewAdvance, ViewWrite
+from ledger.stores.port import START, Position, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.store import Store, streams_of
 from tests.support.backends import SESSION, Backend, at, view_names, written
 from tests.support.store_calls import checkpoint, drop_all_views, project, view, view_field, view_fields
 
 
 async def test_nothing_was_projected_in_the_beginning(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     assert await checkpoint(store, SESSION) == START
     assert dict(await view(store, "pending", partition)) == {}
     assert await view_field(store, "pending", partition, "per_1") is None
@@ -21,7 +21,7 @@ async def test_nothing_was_projected_in_the_beginning(store: Store) -> None:
 
 async def test_views_and_checkpoint_change_together(backend: Backend) -> None:
     store, reader = await backend.open(), await backend.open()
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     writes = [ViewWrite("pending", "per_1", b"\x00one"), ViewWrite("sessions", "ses_1", b"open")]
     assert await project(store, SESSION, START, at(3), writes)
     assert await checkpoint(reader, SESSION) == at(3)
@@ -35,7 +35,7 @@ async def test_a_projector_that_is_late_changes_nothing(store: Store) -> None:
     assert not await project(store, SESSION, START, at(1), [ViewWrite("pending", "per_1", b"old")])
     assert not await project(store, SESSION, at(3), at(4), [ViewWrite("pending", "per_1", b"ahead")])
     assert await checkpoint(store, SESSION) == at(2)
-    assert await view_field(store, "pending", store.partition_of(SESSION), "per_1") == b"new"
+    assert await view_field(store, "pending", SESSION.partition(store.partition_count), "per_1") == b"new"
 
 
 async def test_of_two_projectors_at_once_one_counts(backend: Backend) -> None:
@@ -43,11 +43,11 @@ async def test_of_two_projectors_at_once_one_counts(backend: Backend) -> None:
     count = [ViewWrite("counts", "allowed", 1, "count")]
     done = await asyncio.gather(*(project(store, SESSION, START, at(1), count) for store in stores for _ in range(4)))
     assert done.count(True) == 1
-    assert await view_field(stores[0], "counts", stores[0].partition_of(SESSION), "allowed") == b"1"
+    assert await view_field(stores[0], "counts", SESSION.partition(stores[0].partition_count), "allowed") == b"1"
 
 
 async def test_fields_are_replaced_and_removed(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     await project(store, SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("pending", "b", b"2")])
     await project(
         store,
@@ -66,11 +66,11 @@ async def test_fields_are_replaced_and_removed(store: Store) -> None:
 async def test_writes_of_one_step_apply_in_order(store: Store) -> None:
     writes = [ViewWrite("pending", "a", b"1"), ViewWrite("pending", "a", None), ViewWrite("pending", "a", b"2")]
     await project(store, SESSION, START, at(1), writes)
-    assert await view_field(store, "pending", store.partition_of(SESSION), "a") == b"2"
+    assert await view_field(store, "pending", SESSION.partition(store.partition_count), "a") == b"2"
 
 
 async def test_counts_are_added_up(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     await project(
         store,
         SESSION,
@@ -89,7 +89,7 @@ async def test_counts_are_added_up(store: Store) -> None:
 
 
 async def test_a_sorted_view_holds_a_number_for_each_field(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     ms = 1_800_000_000_000
     writes = [ViewWrite("recent", name, ms + number, "sorted") for name, number in (("b", 2), ("a", 1), ("c", 3))]
     await project(store, SESSION, START, at(1), writes)
@@ -127,25 +127,25 @@ async def test_dropping_the_views_of_a_partition_keeps_the_streams_and_the_other
     elsewhere = next(
         key
         for key in (StreamKey("session", f"ses_{number}") for number in range(100))
-        if store.partition_of(key) != store.partition_of(SESSION)
+        if key.partition(store.partition_count) != SESSION.partition(store.partition_count)
     )
     await written(store, b"a")
     for key in (SESSION, elsewhere):
         await project(
             store, key, START, at(1), [ViewWrite("pending", "per_1", b"x"), ViewWrite("recent", "s", 1, "sorted")]
         )
-    await drop_all_views(store, store.partition_of(SESSION))
+    await drop_all_views(store, SESSION.partition(store.partition_count))
     assert await checkpoint(store, SESSION) == START
-    assert dict(await view(store, "pending", store.partition_of(SESSION))) == {}
-    assert dict(await view(store, "recent", store.partition_of(SESSION))) == {}
+    assert dict(await view(store, "pending", SESSION.partition(store.partition_count))) == {}
+    assert dict(await view(store, "recent", SESSION.partition(store.partition_count))) == {}
     assert await checkpoint(store, elsewhere) == at(1)
-    assert dict(await view(store, "pending", store.partition_of(elsewhere))) == {"per_1": b"x"}
+    assert dict(await view(store, "pending", elsewhere.partition(store.partition_count))) == {"per_1": b"x"}
     assert [key async for key in streams_of(store)] == [SESSION]
     assert await project(store, SESSION, START, at(1), [ViewWrite("pending", "per_1", b"again")])
 
 
 async def test_a_latest_number_never_goes_back(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     for version, number in enumerate((1_800_000_000_005, 1_800_000_000_009, 1_800_000_000_007)):
         before = at(version) if version else START
         await project(store, SESSION, before, at(version + 1), [ViewWrite("used", "grn_1", number, "latest")])
@@ -153,9 +153,9 @@ async def test_a_latest_number_never_goes_back(store: Store) -> None:
 
 
 async def test_streams_of_one_partition_advance_together_or_not_at_all(store: Store) -> None:
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     names = (StreamKey("session", f"ses_{number}") for number in range(100_000))
-    other = next(key for key in names if key != SESSION and store.partition_of(key) == partition)
+    other = next(key for key in names if key != SESSION and key.partition(store.partition_count) == partition)
     both = [ViewAdvance(SESSION, START, at(3)), ViewAdvance(other, START, at(2))]
     writes = [ViewWrite("pending", "a", b"1"), ViewWrite("counts", "n", 5, "count")]
     assert await store.project(partition, both, writes)
@@ -179,7 +179,7 @@ async def test_a_step_of_many_thousand_changes_is_made_whole(store: Store) -> No
     fields = [ViewWrite("pending", str(number), b"1") for number in range(count)]
     names = [ViewWrite("waiting", str(number), 0, "sorted") for number in range(count)]
     assert await project(store, SESSION, START, at(1), [*fields, *names])
-    partition = store.partition_of(SESSION)
+    partition = SESSION.partition(store.partition_count)
     assert [len(await view(store, name, partition)) for name in ("pending", "waiting")] == [count, count]
     assert await project(store, SESSION, at(1), at(2), [replace(one, value=None) for one in (*fields, *names)])
     assert [len(await view(store, name, partition)) for name in ("pending", "waiting")] == [0, 0]

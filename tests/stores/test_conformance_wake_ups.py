@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.core.limits import INLINE_WAKE_UP_BYTES
-from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT, SESSION, Backend, answer_to, append_of, written
 from tests.support.tally import RecordingListener
@@ -15,7 +16,7 @@ from tests.support.waiting import wait_until_async
 async def listening(store: Store, *keys: StreamKey) -> RecordingListener:
     listener = RecordingListener()
     for key in keys or (SESSION,):
-        await store.subscribe(store.partition_of(key), listener)
+        await store.subscribe(key.partition(store.partition_count), listener)
     return listener
 
 
@@ -73,7 +74,7 @@ async def test_a_refused_append_wakes_nobody(store: Store) -> None:
 async def test_only_partitions_that_were_subscribed_to_are_heard(backend: Backend) -> None:
     store = await backend.open()
     keys = [StreamKey("session", f"ses_{number}") for number in range(100)]
-    by_partition = {store.partition_of(key): key for key in keys}
+    by_partition = {key.partition(store.partition_count): key for key in keys}
     assert len(by_partition) == PARTITION_COUNT
     first, *others = by_partition.values()
     listener = await listening(store, first)
@@ -86,7 +87,9 @@ async def test_only_partitions_that_were_subscribed_to_are_heard(backend: Backen
 async def test_all_partitions_can_be_subscribed_to_one_after_the_other(backend: Backend) -> None:
     store = await backend.open()
     keys = list(
-        {store.partition_of(key): key for key in (StreamKey("session", f"s{one}") for one in range(100))}.values()
+        {
+            key.partition(store.partition_count): key for key in (StreamKey("session", f"s{one}") for one in range(100))
+        }.values()
     )
     listener = await listening(store, *keys, *keys)
     for key in keys:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from ledger.core.regular_files import FileLock, is_held
-from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, probe, stop
+from ledger.core.file_locks import FileLock, is_held
+from ledger.stores.embedded import EmbeddedServerError, embedded_server, probe, stop
 from ledger.stores.embedded.folder import LOG_BYTES_MAX, DataFolder
+from ledger.stores.embedded.launch import find_binary
 from ledger.stores.embedded.probe import ServerInfo
 from tests.support.waiting import wait_until_async
 
@@ -150,7 +151,7 @@ def test_stopping_where_no_server_ever_ran_makes_nothing(folder: Path) -> None:
 def test_the_engine_that_wrote_a_folder_is_written_beside_the_data(folder: Path) -> None:
     with embedded_server(folder):
         pass
-    assert (folder / "engine").read_text() == f"{EmbeddedServer.binary()}\n"
+    assert (folder / "engine").read_text() == f"{find_binary()}\n"
 
 
 def test_a_log_that_has_grown_large_is_set_aside_once(folder: Path) -> None:
@@ -173,7 +174,7 @@ def test_nothing_secret_of_the_environment_lives_on_in_the_server(
 ) -> None:
     monkeypatch.setenv("PERMISSION_LEDGER_TOKEN", "secret")
     seen: list[str] = []
-    program = EmbeddedServer.binary().path
+    program = find_binary().path
     wrapper = folder.parent / "wrapper"
     wrapper.write_text(f'#!/bin/sh\nenv > "{folder.parent}/seen"\nexec "{program}" "$@"\n')
     wrapper.chmod(0o755)

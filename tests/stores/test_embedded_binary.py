@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, NoServerBinaryError, ServerBinary
-from ledger.stores.embedded.binary import find_binary, wheel_binary
+from ledger.stores.embedded import EmbeddedServerError, NoServerBinaryError, ServerBinary
+from ledger.stores.embedded.launch import find_binary, wheel_binary
 from tests.support.processes import next_line, python
 
 
@@ -57,7 +57,7 @@ def test_servers_that_are_too_old_or_none_at_all_are_passed_over(tmp_path: Path)
 def test_the_wheel_is_not_imported_for_its_program() -> None:
     program = """
 import sys
-from ledger.stores.embedded.binary import find_binary
+from ledger.stores.embedded.launch import find_binary
 find_binary({"PATH": ""})
 print(sorted(name for name in sys.modules if "valkey" in name))
 """
@@ -88,7 +88,7 @@ def test_when_no_server_is_fit_the_error_has_every_reason_and_the_ways_out(
 def test_a_named_program_is_the_only_one_considered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = a_program(tmp_path, "my-server", "Redis server v=8.2.3 sha=0")
     monkeypatch.setenv("PERMISSION_LEDGER_SERVER", str(path))
-    assert EmbeddedServer.binary() == ServerBinary(path, "redis", "8.2.3")
+    assert find_binary() == ServerBinary(path, "redis", "8.2.3")
 
 
 def test_a_named_program_may_be_a_command_on_the_path(tmp_path: Path) -> None:

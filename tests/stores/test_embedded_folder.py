@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, stop
-from ledger.stores.embedded.address import SOCKET_PATH_BYTES_MAX, choose_socket
+from ledger.stores.embedded import EmbeddedServerError, embedded_server, stop
 from ledger.stores.embedded.errors import folder_error
-from ledger.stores.embedded.folder import DataFolder
+from ledger.stores.embedded.folder import SOCKET_PATH_BYTES_MAX, DataFolder, choose_socket
+from ledger.stores.embedded.launch import find_binary
 from tests.support.processes import next_line, python
 
 
@@ -218,7 +218,7 @@ def test_data_that_the_server_cannot_read_is_an_error_that_names_the_last_writer
     before = contents(folder / "appendonlydir")
     with pytest.raises(EmbeddedServerError) as caught:
         embedded_server(folder).open()
-    binary = EmbeddedServer.binary()
+    binary = find_binary()
     text, _, log_tail = str(caught.value).partition("\n")
     assert text == (
         f"{binary} (`{binary.path}`) ended while it was starting on `{folder}`, which redis 99.0.0 wrote last;"
@@ -236,7 +236,7 @@ def test_data_written_by_the_other_engine_is_read_when_it_can_be(tmp_path: Path)
     assert serves(folder)
     (folder / "engine").write_text("redis 7.0.15\n")
     assert serves(folder)
-    assert (folder / "engine").read_text() == f"{EmbeddedServer.binary()}\n"
+    assert (folder / "engine").read_text() == f"{find_binary()}\n"
 
 
 def test_what_a_power_cut_tore_off_does_not_stop_the_server(tmp_path: Path) -> None:

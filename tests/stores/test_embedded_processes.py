@@ -12,10 +12,11 @@ from typing import Final
 import pytest
 import redis
 
-from ledger.core.regular_files import FileLock, is_held
-from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, stop
+from ledger.core.file_locks import FileLock, is_held
+from ledger.stores.embedded import EmbeddedServerError, embedded_server, stop
 from ledger.stores.embedded.folder import DataFolder
-from ledger.stores.embedded.shutdown import end_unused
+from ledger.stores.embedded.launch import find_binary
+from ledger.stores.embedded.server import end_unused
 from tests.support.processes import next_line, python
 from tests.support.waiting import wait_until
 
@@ -84,7 +85,7 @@ def kill_server(folder: DataFolder) -> int:
 
 def program(folder: DataFolder, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     """Put a shell script in the place of the server program; `$SERVER` in it is the real one."""
-    real = EmbeddedServer.binary()
+    real = find_binary()
     script = folder.path.parent / "program"
     script.write_text(f'#!/bin/sh\nSERVER="{real.path}"\n[ "$1" = --version ] && exec "$SERVER" --version\n{body}\n')
     script.chmod(0o755)
@@ -259,7 +260,7 @@ def test_a_server_that_ends_while_starting_is_an_error_with_the_end_of_its_log(
     with pytest.raises(EmbeddedServerError) as caught:
         embedded_server(folder.path).open()
     assert str(caught.value) == (
-        f"{EmbeddedServer.binary()} (`{EmbeddedServer.binary().path}`) ended while it was starting on"
+        f"{find_binary()} (`{find_binary().path}`) ended while it was starting on"
         f" `{folder.path}`; the end of its log:\n  first\n  last"
     )
     assert caught.value.data["log"] == ["first", "last"]

@@ -44,7 +44,7 @@ async def test_a_comparison_with_another_server_does_not_vouch_for_this_one(serv
 async def test_a_flag_that_somebody_deleted_allows_nothing(server_store: RedisStore, admin: Operator) -> None:
     await allow(server_store, allowing())
     await server_store.set_flags(frozen())
-    key = server_store.keys.freeze(server_store.partition_of(OTHER))
+    key = server_store.keys.freeze(OTHER.partition(server_store.partition_count))
     await admin.run("DEL", key)
     answer = await answer_to(server_store, allowing(key=OTHER))
     assert isinstance(answer, Unverified)

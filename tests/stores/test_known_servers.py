@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ledger.core.freezes import Freeze
-from ledger.stores.port import START, Appended, Blocked, FreezeFlag, Position, StreamKey, Unverified, append_to
+from ledger.stores.port import START, Appended, Blocked, FreezeFlag, Position, StreamKey, Unverified
 from ledger.stores.redis import link
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import append_to
 from tests.stores.test_conformance_freezes import allow, allowing
 from tests.support.backends import PROJECT, Backend, Operator, answer_to, as_redis
 from tests.support.servers import RealServer

@@ -9,11 +9,10 @@ import pytest
 
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.log.stream import Stream
-from ledger.stores.port import START, Appended, Conflict, StreamKey
+from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
 from ledger.stores.redis import commands
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
-from ledger.stores.values import ViewWrite
 from tests.support.backends import (
     PROJECT,
     SESSION,
@@ -227,7 +226,7 @@ async def test_a_projection_whose_answer_was_lost_counts_once(proxy: Proxy, far_
     proxy.lose("EVALSHA", Fault.ANSWER_LOST)
     await project(far_store, SESSION, START, at(1), [ViewWrite("counts", "asked", 1, "count")])
     assert await checkpoint(far_store, SESSION) == at(1)
-    assert await view_field(far_store, "counts", far_store.partition_of(SESSION), "asked") == b"1"
+    assert await view_field(far_store, "counts", SESSION.partition(far_store.partition_count), "asked") == b"1"
 
 
 async def test_a_script_that_the_server_forgot_is_loaded_again_though_that_answer_is_lost_too(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 
-OPERATIONS_MAX: Final = 47
+OPERATIONS_MAX: Final = 45
 """Properties count, too. An answer that is an object with further operations would be a second port."""
 
 

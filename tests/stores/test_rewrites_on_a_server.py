@@ -13,11 +13,12 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger.core.errors import SetupError
-from ledger.stores.port import Append, Appended, Position, Store, streams_of
+from ledger.stores.port import Append, Appended, Position
 from ledger.stores.redis.least_rights import LEAST_RIGHTS, REDACTING_RIGHTS
-from ledger.stores.redis.rewrites import COPY_LIVES_MS
-from ledger.stores.redis.script import Script
+from ledger.stores.redis.link import Script
+from ledger.stores.redis.sealing import COPY_LIVES_MS
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import Store, streams_of
 from ledger.stores.urls import open_store
 from tests.support.backends import PARTITION_COUNT, SESSION, Operator, append_of, log_of, written
 from tests.support.servers import RealServer
@@ -99,7 +100,7 @@ async def test_a_call_that_is_sent_again_copies_no_content_that_is_to_go(server_
     """The second call names the versions of the first slice; on the next slice they would protect nothing."""
     await written(server_store, *[(b"d", b"secret")] * 20)
     named = server_store.keys.redaction
-    partition = server_store.partition_of(SESSION)
+    partition = SESSION.partition(server_store.partition_count)
     keys = (server_store.keys.stream(SESSION), named(partition, "copy"), named(partition, "lease"))
     script = Script.named("redact_copy.lua")
     call = ("0-0", 10, 10, 1_000_000, 1000, "me", 1, 2, 3)

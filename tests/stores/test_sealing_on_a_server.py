@@ -14,13 +14,14 @@ from redis.asyncio import Redis
 
 from ledger.core.errors import DamageError, InDoubtError, NewerSchemaError, SealedError, SetupError
 from ledger.stores.durability import Durability
-from ledger.stores.port import NOTHING_DUE, START, Due, Store, append_to, streams_of
+from ledger.stores.port import NOTHING_DUE, START, Due
 from ledger.stores.redis import sealing
 from ledger.stores.redis.least_rights import LEAST_RIGHTS, SEALING_RIGHTS
-from ledger.stores.redis.rewrites import COPY_LIVES_MS
-from ledger.stores.redis.script import Script
+from ledger.stores.redis.link import Script
+from ledger.stores.redis.sealing import COPY_LIVES_MS
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.sealed import STUB_BYTES, Seal
+from ledger.stores.store import Store, append_to, streams_of
 from ledger.stores.urls import open_store
 from tests.house.sources import text_of
 from tests.stores.test_lost_answers import far_store, impatient, proxy
@@ -74,7 +75,7 @@ async def test_a_hint_that_an_older_process_set_for_a_sealed_session_can_only_be
     server_store: RedisStore, admin: Operator
 ) -> None:
     seal, _ = await sealed(server_store)
-    await admin.run("ZADD", server_store.keys.due(server_store.partition_of(SESSION)), 900, SESSION.id)
+    await admin.run("ZADD", server_store.keys.due(SESSION.partition(server_store.partition_count)), 900, SESSION.id)
     with pytest.raises(SealedError):
         await server_store.correct_due(SESSION.id, 900, Due(950), at=seal.head)
     assert await server_store.due(None, 10) == [(SESSION.id, 900)]
@@ -118,7 +119,7 @@ async def test_a_broken_stub_is_damage_to_everybody_and_stays(
         server_store.read(SESSION, START, 1),
         seals(server_store, [SESSION]),
         positions(server_store, [SESSION]),
-        server_store.unseal(SESSION, seal, log, None),
+        server_store.restore(SESSION, seal, log, None),
     ):
         with pytest.raises(DamageError, match="the stub of the sealed stream `session:ses_1` is broken"):
             await attempt
@@ -166,9 +167,9 @@ async def test_an_unseal_whose_answers_were_lost_brings_back_every_entry_once(
     assert await far_store.seal(SESSION, seal_of(log))
     await load_scripts(far_store)
     proxy.lose("EVALSHA", fault, after=after)
-    assert await far_store.unseal(SESSION, seal_of(log), log, None)
+    assert await far_store.restore(SESSION, seal_of(log), log, None)
     assert await log_of(far_store) == log
-    assert await far_store.unseal(SESSION, seal_of(log), log, None)
+    assert await far_store.restore(SESSION, seal_of(log), log, None)
 
 
 @pytest.mark.slow
@@ -182,9 +183,9 @@ async def test_a_seal_without_any_answer_is_in_doubt_and_repeated_later(proxy: P
     await load_scripts(impatient)
     proxy.lose("EVALSHA", Fault.SILENCE, times=None, after=1)
     with pytest.raises(InDoubtError):
-        await impatient.unseal(SESSION, seal_of(log), log, None)
+        await impatient.restore(SESSION, seal_of(log), log, None)
     proxy.heal()
-    assert await impatient.unseal(SESSION, seal_of(log), log, None)
+    assert await impatient.restore(SESSION, seal_of(log), log, None)
     assert await log_of(impatient) == log
 
 
@@ -202,12 +203,12 @@ async def test_what_a_process_that_died_midway_leaves_is_harmless_and_ends_by_it
     monkeypatch.setattr(sealing._Unsealing, "finish", died)
     monkeypatch.setattr(sealing._Unsealing, "close", died)
     with pytest.raises(asyncio.CancelledError):
-        await server_store.unseal(SESSION, seal, log, None)
+        await server_store.restore(SESSION, seal, log, None)
     assert [0 < await admin.run("PTTL", one) <= COPY_LIVES_MS for one in await beside(admin)] == [True]
     assert [key async for key in streams_of(server_store)] == []
     assert [key async for key in streams_of(server_store, sealed=True)] == [SESSION]
     monkeypatch.undo()
-    assert await server_store.unseal(SESSION, seal, log, None)
+    assert await server_store.restore(SESSION, seal, log, None)
     assert await log_of(server_store) == log
 
 
@@ -225,7 +226,7 @@ async def test_entries_that_are_lost_before_the_last_step_are_written_again(
             await admin.run("DEL", *lost)
 
     monkeypatch.setattr(sealing._Unsealing, "copy", copied_and_lost)
-    assert await server_store.unseal(SESSION, seal, log, None)
+    assert await server_store.restore(SESSION, seal, log, None)
     assert len(lost) == 1
     assert await log_of(server_store) == log
 
@@ -233,7 +234,7 @@ async def test_entries_that_are_lost_before_the_last_step_are_written_again(
 async def test_a_stream_that_came_back_has_no_time_to_live(server_store: RedisStore, admin: Operator) -> None:
     seal, log = await sealed(server_store)
     assert await admin.run("PTTL", server_store.keys.stream(SESSION)) == -1
-    assert await server_store.unseal(SESSION, seal, log, None)
+    assert await server_store.restore(SESSION, seal, log, None)
     assert await admin.run("PTTL", server_store.keys.stream(SESSION)) == -1
     assert await beside(admin) == []
 
@@ -247,7 +248,7 @@ async def test_an_append_that_meets_a_stub_and_then_the_stream_is_written(
 
     async def after_another(store: RedisStore, keys: object) -> list[Seal | None]:
         monkeypatch.setattr(RedisStore, "seals", look)
-        assert await server_store.unseal(SESSION, seal, log, None)
+        assert await server_store.restore(SESSION, seal, log, None)
         return await look(store, [SESSION])
 
     monkeypatch.setattr(RedisStore, "seals", after_another)
@@ -266,7 +267,7 @@ async def test_neither_seal_nor_unseal_counts_before_it_is_confirmed(server: Rea
                 await store.seal(SESSION, seal_of(log))
         for _ in range(2):
             with pytest.raises(InDoubtError, match="not confirmed yet"):
-                await store.unseal(SESSION, seal_of(log), log, None)
+                await store.restore(SESSION, seal_of(log), log, None)
         assert await log_of(store) == log
         await written(plain, b"four", after=log[-1].position)
         assert not await store.seal(SESSION, seal_of(log)), "what was refused needs no confirmation"
@@ -287,7 +288,7 @@ async def test_every_serving_process_brings_back_and_only_the_archiver_seals(sta
             assert await log_of(agent) == log
             assert await beside(Operator(client)) == []
             assert await archiver.seal(SESSION, seal_of(log))
-            assert await agent.unseal(SESSION, seal_of(log), log, None)
+            assert await agent.restore(SESSION, seal_of(log), log, None)
             assert await log_of(agent) == log
             assert await archiver.seal(SESSION, seal_of(log))
 
@@ -297,7 +298,7 @@ async def test_who_may_not_bring_back_is_told_so_and_the_stub_stays(server_store
     await admin.run("ACL", "SETUSER", "default", "-renamenx")
     try:
         with pytest.raises(SetupError, match="does not let this user bring back a sealed stream"):
-            await server_store.unseal(SESSION, seal, log, None)
+            await server_store.restore(SESSION, seal, log, None)
     finally:
         await admin.run("ACL", "SETUSER", "default", "+renamenx")
     assert await seals(server_store, [SESSION]) == [seal]
@@ -335,5 +336,5 @@ async def test_a_stream_of_a_hundred_thousand_entries_is_sealed_and_comes_back(s
     log = await log_of(server_store)
     assert len(log) == 100_000
     assert await server_store.seal(SESSION, seal_of(log))
-    assert await server_store.unseal(SESSION, seal_of(log), log, None)
+    assert await server_store.restore(SESSION, seal_of(log), log, None)
     assert await log_of(server_store) == log

@@ -16,11 +16,11 @@ import redis
 
 from ledger.core.errors import InDoubtError, LedgerError, SetupError, StoreError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
-from ledger.stores.embedded.address import socket_url
-from ledger.stores.port import START, Append, Appended, AppendResult, Position, append_to
+from ledger.stores.embedded.folder import socket_url
+from ledger.stores.port import START, Append, Appended, AppendResult, Position
 from ledger.stores.redis import commands
-from ledger.stores.redis.deployment import refusals, warnings
-from ledger.stores.redis.store import RedisStore
+from ledger.stores.redis.store import RedisStore, refusals, warnings
+from ledger.stores.store import append_to
 from ledger.stores.urls import open_store
 from tests.support.backends import Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.servers import RealServer

@@ -10,8 +10,7 @@ import redis
 
 from ledger import Durability, Ledger, SetupError, StoreError
 from ledger.stores.redis import store as startup
-from ledger.stores.redis.deployment import check_server
-from ledger.stores.redis.store import when_ready
+from ledger.stores.redis.store import check_server, when_ready
 from tests.support.clusters import Node, in_step, pair
 from tests.support.waiting import wait_until, wait_until_async
 

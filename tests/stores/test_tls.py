@@ -34,7 +34,7 @@ async def test_appends_reads_and_wake_ups_go_through_tls(port: int) -> None:
     store = as_redis(open_store(f"rediss://localhost:{port}?ssl_ca_certs={CERTIFICATE}"))
     await store.start()
     listener = RecordingListener()
-    await store.subscribe(store.partition_of(SESSION), listener)
+    await store.subscribe(SESSION.partition(store.partition_count), listener)
     head = await written(store, b"x" * 100_000)
     await wait_until_async(lambda: listener.wake_ups == [(head, ())], "the wake-up")
     assert [entry.payload for entry in await log_of(store)] == [b"x" * 100_000]

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from ledger.stores import keys
-from ledger.stores.port import START
+from ledger.stores.port import START, ViewWrite
 from ledger.stores.redis.store import RedisStore
-from ledger.stores.values import ViewWrite
 from tests.support.backends import SESSION, at
 from tests.support.store_calls import checkpoint, project, view_field
 
@@ -28,7 +27,7 @@ def of_an_older_format(store: RedisStore) -> Iterator[None]:
 
 
 async def test_views_of_another_format_are_not_read_and_stay_beside_the_new_ones(server_store: RedisStore) -> None:
-    store, partition = server_store, server_store.partition_of(SESSION)
+    store, partition = server_store, SESSION.partition(server_store.partition_count)
     with of_an_older_format(store):
         assert await project(store, SESSION, START, at(3), LISTED)
     assert await checkpoint(store, SESSION) == START

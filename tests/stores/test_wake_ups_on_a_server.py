@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def subscribers(admin: Operator, store: RedisStore) -> int:
-    channel = store.keys.channel(store.partition_of(SESSION))
+    channel = store.keys.channel(SESSION.partition(store.partition_count))
     _, count = await admin.run("PUBSUB", "SHARDNUMSUB", channel)
     return int(count)
 
@@ -30,15 +30,15 @@ async def test_a_subscription_is_confirmed_by_a_gap_so_that_the_stream_is_read_o
     server_store: RedisStore,
 ) -> None:
     listener = RecordingListener()
-    await server_store.subscribe(server_store.partition_of(SESSION), listener)
-    assert listener.gaps == [server_store.partition_of(SESSION)]
+    await server_store.subscribe(SESSION.partition(server_store.partition_count), listener)
+    assert listener.gaps == [SESSION.partition(server_store.partition_count)]
 
 
 async def test_a_killed_subscriber_subscribes_again_and_reports_the_gap(
     server_store: RedisStore, admin: Operator
 ) -> None:
     listener = RecordingListener()
-    own = server_store.partition_of(SESSION)
+    own = SESSION.partition(server_store.partition_count)
     other = (own + 1) % server_store.partition_count
     await server_store.subscribe(own, listener)
     await server_store.subscribe(other, listener)
@@ -54,7 +54,7 @@ async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(
 ) -> None:
     writer, reader = as_redis(await server_backend.open()), as_redis(await server_backend.open())
     stream = tally(reader)
-    await reader.subscribe(reader.partition_of(SESSION), RecordingListener(stream))
+    await reader.subscribe(SESSION.partition(reader.partition_count), RecordingListener(stream))
     await stream.refresh()
     theirs = tally(writer)
     for number in range(10):
@@ -65,8 +65,8 @@ async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(
 
 async def test_wake_ups_that_are_no_ledgers_are_passed_over(server_store: RedisStore, admin: Operator) -> None:
     listener = RecordingListener()
-    await server_store.subscribe(server_store.partition_of(SESSION), listener)
-    channel = server_store.keys.channel(server_store.partition_of(SESSION))
+    await server_store.subscribe(SESSION.partition(server_store.partition_count), listener)
+    channel = server_store.keys.channel(SESSION.partition(server_store.partition_count))
     for nonsense in (b"", b"hello", b"session:ses_1\nx-y", b"session:ses_1\n5", b"\xff\xfe\n1-1", b"\n\n\n"):
         await admin.run("SPUBLISH", channel, nonsense)
     await written(server_store, b"a")
@@ -75,7 +75,7 @@ async def test_wake_ups_that_are_no_ledgers_are_passed_over(server_store: RedisS
 
 
 async def test_closing_leaves_no_connection_and_no_subscription(server_store: RedisStore, admin: Operator) -> None:
-    await server_store.subscribe(server_store.partition_of(SESSION), RecordingListener())
+    await server_store.subscribe(SESSION.partition(server_store.partition_count), RecordingListener())
     assert await subscribers(admin, server_store) == 1
     await server_store.close()
 
@@ -150,7 +150,7 @@ async def test_who_writes_while_the_server_is_killed_loses_nothing_and_writes_no
 
 async def test_subscribers_come_back_with_the_server(durable: RealServer, durable_store: RedisStore) -> None:
     stream, writer = tally(durable_store), tally(durable_store)
-    await durable_store.subscribe(durable_store.partition_of(SESSION), RecordingListener(stream))
+    await durable_store.subscribe(SESSION.partition(durable_store.partition_count), RecordingListener(stream))
     await stream.refresh()
     durable.kill9()
     durable.start()

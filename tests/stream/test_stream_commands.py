@@ -9,7 +9,7 @@ import pytest
 from ledger.core.errors import InDoubtError, InputError, StoreError
 from ledger.core.limits import EVENT_BYTES, EVENTS_PER_APPEND_COUNT
 from ledger.log.stream import Stream
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, log_of
 from tests.support.tally import TESTER, Add, Claim, RecordingListener, Tally, Watched, add, tally
@@ -265,7 +265,7 @@ async def test_waking_brings_what_others_write_without_a_read(backend: Backend) 
     ours = tally(watched.as_store)
     await ours.refresh()
     listener = RecordingListener(ours)
-    await store.subscribe(store.partition_of(SESSION), listener)
+    await store.subscribe(SESSION.partition(store.partition_count), listener)
     await ours.refresh()
     reads = watched.reads
     theirs = tally(other)

@@ -14,8 +14,7 @@ from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.session.commands import Live
 from ledger.session.state import SessionState
-from ledger.stores.clock import EstimatedClock
-from ledger.stores.port import Store
+from ledger.stores.store import EstimatedClock, Store
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, as_redis, compare_flag, log_of
 from tests.support.commands import asks, opens, replies
@@ -198,7 +197,7 @@ async def test_by_the_servers_clock_a_late_reply_expires_the_request(live_backen
 
 def skew(store: Store, ms: int) -> None:
     """Shift a process's estimate of the server's clock, until the next answer."""
-    clock = as_redis(store)._clock
+    clock = as_redis(store).clock
     assert isinstance(clock, EstimatedClock)
     clock._offset_ms = (clock._offset_ms or 0.0) + ms
 

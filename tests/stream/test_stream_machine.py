@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from ledger.core.errors import InDoubtError, InputError
-from ledger.stores.port import Store, StreamKey, WakeUp, append_to
+from ledger.stores.port import StreamKey, WakeUp
+from ledger.stores.store import Store, append_to
 from ledger.testing import TestClock
 from tests.support.backends import Backend, log_of
 from tests.support.servers import RealServer

@@ -9,10 +9,11 @@ import pytest
 
 from ledger.core.errors import InDoubtError, InputError
 from ledger.core.grants import Recorded
-from ledger.log.entries import read_entry
 from ledger.log.plans import AppendPlan
 from ledger.log.stream import Stream
-from ledger.stores.port import START, Store, WakeUp, append_to
+from ledger.log.tail import read_entry
+from ledger.stores.port import START, WakeUp
+from ledger.stores.store import Store, append_to
 from tests.support.backends import SESSION, Backend, log_of
 from tests.support.tally import Claim, RecordingListener, Tally, TallyFold, Watched, add, tally
 from tests.support.waiting import wait_until_async
@@ -213,7 +214,7 @@ async def test_a_state_that_was_folded_is_never_seen_half_folded_or_empty_again(
 async def test_waiters_on_two_streams_of_one_process_hear_of_each_other(backend: Backend) -> None:
     store = await backend.open()
     one, other = tally(store), tally(store)
-    await store.subscribe(store.partition_of(SESSION), RecordingListener(one, other))
+    await store.subscribe(SESSION.partition(store.partition_count), RecordingListener(one, other))
     await asyncio.gather(one.refresh(), other.refresh())
     await one.submit(add("a"))
     await wait_until_async(lambda: other.state.names == ("a",), "the other fold")

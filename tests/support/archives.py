@@ -8,8 +8,7 @@ from typing import Any
 
 from ledger import Ledger
 from ledger.core.errors import ArchiveError
-from ledger.log.archive.archive import Archive
-from ledger.log.archive.archived_store import all_streams, archive_of
+from ledger.log.archive.archive import Archive, all_streams, archive_of
 from ledger.log.archive.buckets import Bucket, FolderBucket, MissingFileError, ObjectBucket
 from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.log.verify import head_of
@@ -63,10 +62,6 @@ class MemoryBucket:
     async def names(self) -> AsyncIterator[str]:
         for name in sorted(self.files):
             yield name
-
-    async def unfinished(self) -> AsyncIterator[str]:
-        return
-        yield  # makes this an iterator
 
     async def remove(self, name: str) -> None:
         self._step(f"remove {name.rpartition('.')[2]}")

@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from ledger.core.codec import EntryFields
 from ledger.core.events import Presence
-from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
     START,
@@ -21,12 +20,11 @@ from ledger.stores.port import (
     Entry,
     FreezeFlag,
     Position,
-    Store,
     StreamKey,
     Unverified,
-    append_to,
 )
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import Clock, Store, append_to
 from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
 from tests.support.programs import CLUSTER, EMBEDDED, MEMORY, binary_named, others_to_test, servers_to_test
@@ -122,7 +120,7 @@ async def answer_to(store: Store, append: Append) -> AppendResult:
 async def compare_flag(store: Store, key: StreamKey = SESSION) -> None:
     """Compare the flag of a stream's partition with a stream of freezes that is empty, as its first allow does."""
     names = (StreamKey("access", f"probe-{number}") for number in range(10_000))
-    probe = next(one for one in names if store.partition_of(one) == store.partition_of(key))
+    probe = next(one for one in names if one.partition(store.partition_count) == key.partition(store.partition_count))
     append = Append(key=probe, after=START, payloads=((b"probe", None),), allows=True)
     answer = await answer_to(store, append)
     if isinstance(answer, Unverified):

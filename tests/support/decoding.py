@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from ledger.core.grants import Recorded
-from ledger.log.entries import read_entry
-from ledger.log.tail import evolve_any, nothing_folded
+from ledger.log.tail import evolve_any, nothing_folded, read_entry
 from ledger.session.brief import SAYING
 from ledger.stores.port import START, Entry, Position, StreamKey
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from ledger import Ledger
 from tests.support.waiting import wait_until_async
-from workers.indexer.lag import lag_of
-from workers.indexer.query import parse_query
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import IndexReader, lag_of, parse_query
 from workers.indexer.worker import IndexPace, run
 
 NOW_MS = 10**13

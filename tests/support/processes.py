@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from ledger.stores.embedded.binary import BINARY_VARIABLE
+from ledger.stores.embedded.launch import BINARY_VARIABLE
 from workers.runtime.children import own_command
 
 ROOT: Final = Path(__file__).resolve().parents[2]

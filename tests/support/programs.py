@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from ledger.stores.embedded.binary import ServerBinary, UnfitError, inspect, wheel_binary
+from ledger.stores.embedded.launch import ServerBinary, UnfitError, inspect, wheel_binary
 
 MEMORY: Final = "memory"
 

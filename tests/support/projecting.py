@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ledger import Ledger
-from ledger.log.archive.archived_store import all_streams
-from ledger.stores.values import PROJECTORS
-from projections.walk import StreamWalk
+from ledger.log.archive.archive import all_streams
+from ledger.stores.keys import PROJECTORS
+from projections.lag import StreamWalk
 from workers.projector import CatchingUp
 
 LINES_COUNT = 1000

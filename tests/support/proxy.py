@@ -11,7 +11,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
-from ledger.stores.embedded.address import socket_url
+from ledger.stores.embedded.folder import socket_url
 
 Command = tuple[bytes, ...]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.core.commitments import after_entry
-from ledger.stores.port import Due, Entry, Store, StreamKey
+from ledger.core import chain
+from ledger.stores.port import Due, Entry, StreamKey
 from ledger.stores.sealed import Seal, archive_file
+from ledger.stores.store import Store
 from tests.support.backends import SESSION, log_of, written
 
 FILE: Final = "2026/11/shop-0001.jsonl.zst"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from ledger.stores.embedded.address import socket_url
+from ledger.stores.embedded.folder import socket_url
 from ledger.stores.embedded.launch import SETTINGS
 from ledger.stores.embedded.probe import ServerInfo, ask_info
 from tests.support.programs import EMBEDDED, binary_named

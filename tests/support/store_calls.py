@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ledger.log.viewed import checkpoints
-from ledger.stores.port import Answered, Append, AppendResult, Entry, Position, Store, StreamKey
+from ledger.stores.port import Append, AppendResult, Entry, Position, StreamKey, ViewAdvance, ViewWrite, WantedFields
 from ledger.stores.sealed import Seal
-from ledger.stores.values import ViewAdvance, ViewWrite, WantedFields
+from ledger.stores.store import Answered, Store
 from tests.support.backends import SESSION
 
 
 async def project(store: Store, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
-    return await store.project(store.partition_of(key), [ViewAdvance(key, expected, at)], writes)
+    return await store.project(key.partition(store.partition_count), [ViewAdvance(key, expected, at)], writes)
 
 
 async def checkpoint(store: Store, key: StreamKey) -> Position:

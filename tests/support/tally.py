@@ -13,18 +13,8 @@ from ledger.core.events import Actor, Event, LogRegressed, ToolFinished, ToolFin
 from ledger.core.grants import Recorded
 from ledger.log.plans import SYSTEM, AppendPlan, Regression
 from ledger.log.stream import Stream
-from ledger.stores.port import (
-    Answered,
-    Append,
-    AppendResult,
-    Due,
-    Entry,
-    Opening,
-    Position,
-    Store,
-    StreamKey,
-    append_to,
-)
+from ledger.stores.port import Append, AppendResult, Due, Entry, Opening, Position, StreamKey
+from ledger.stores.store import Answered, Store, append_to
 from tests.support.backends import SESSION
 from tests.support.store_calls import answer_with
 

@@ -12,7 +12,8 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import StoreError
-from ledger.stores.port import Listener, StreamKey, WakeUp
+from ledger.stores.port import StreamKey, WakeUp
+from ledger.stores.store import Listener
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
 from tests.support.waiting import wait_until_async
@@ -67,7 +68,7 @@ async def running(consumer: Consumer) -> AsyncIterator[asyncio.Event]:
 
 
 def partition_of(ledger: Ledger, session: str) -> int:
-    return ledger.store.partition_of(StreamKey("session", session))
+    return StreamKey("session", session).partition(ledger.store.partition_count)
 
 
 async def subscribed(caplog: pytest.LogCaptureFixture) -> None:

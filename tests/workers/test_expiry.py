@@ -146,7 +146,7 @@ async def lose_hint(ledger: Ledger, session_id: str, at_ms: int) -> None:
     if hasattr(store, "_server"):
         store._server.due[session_id] = float(at_ms)
     else:
-        due = as_redis(store).keys.due(store.partition_of(StreamKey("session", session_id)))
+        due = as_redis(store).keys.due(StreamKey("session", session_id).partition(store.partition_count))
         await as_redis(store).command("ZADD", due, at_ms, session_id)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ledger import InputError, Ledger
 from ledger.core.events import Actor
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.stores.port import StreamKey
 from tests.workers.cli.filling import session_with_a_grant
 from workers.presentation.text import json_line

@@ -9,7 +9,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import LogRegressed
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.stores.port import Entry, StreamKey
-from workers.upkeep.named_rules import named_rules
+from workers.upkeep.stream_checks import named_rules
 
 KEY = StreamKey("session", "ses_1")
 OPENED = b'{"v":1,"event":{"type":"session_opened","policy_digest":"abc"}}'

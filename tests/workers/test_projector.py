@@ -12,8 +12,9 @@ import pytest
 
 from ledger import DamageError, Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import StreamKey, append_to
+from ledger.stores.port import StreamKey
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.store import append_to
 from projections import queries
 from projections.engine import Engine
 from tests.projections import whole_views
@@ -196,7 +197,7 @@ async def test_the_lines_of_a_dead_one_are_taken_over(ledger: Ledger, store: Red
 async def test_one_that_fell_behind_the_feed_finds_what_it_missed(
     ledger: Ledger, store: RedisStore, projector: Projectors
 ) -> None:
-    own = store.partition_of(SES_1)
+    own = SES_1.partition(store.partition_count)
     await ledger.session("ses_0")
     first = projector(feed=0.2)
     await as_of(ledger, StreamKey("session", "ses_0"), 1)

@@ -20,7 +20,7 @@ async def test_a_hint_for_a_sealed_session_is_dropped_and_nothing_is_brought_bac
 ) -> None:
     store = live_server_store
     seal, _ = await sealed(store)
-    await store.command("ZADD", store.keys.due(store.partition_of(SESSION)), 900, SESSION.id)
+    await store.command("ZADD", store.keys.due(SESSION.partition(store.partition_count)), 900, SESSION.id)
     async with Ledger.connect(server.url) as ledger:
         with caplog.at_level(logging.ERROR, "workers"):
             await Settler(ledger).settle_due()

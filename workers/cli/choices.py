@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger import InputError, UnknownRequestError
-from ledger.log.unprojected import are_views_lost
+from ledger.log.viewed import are_views_lost
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
 from workers.cli.description import card_lines

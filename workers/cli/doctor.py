@@ -12,7 +12,7 @@ import click
 from ledger import Ledger
 from ledger.client.ledger import named_url
 from ledger.core.errors import SetupError
-from ledger.stores.redis.strangers import open_doors
+from ledger.stores.redis.addresses import open_doors
 from projections.lag import set_back_ms
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit

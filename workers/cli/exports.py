@@ -14,7 +14,7 @@ from ledger.client.machine import default_actor_name
 from ledger.core.errors import StoreError
 from ledger.core.ids import check_id
 from ledger.core.regular_files import private_file
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.reads import AuditedRead, record
 from ledger.log.surveys import StreamProblem
 from ledger.stores.port import StreamKey

@@ -23,13 +23,15 @@ from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.cli.shared_options import with_jobs
 from workers.upkeep.export_files import places_in, portions_of
-from workers.upkeep.import_effects import Arrival, in_force_by, refusal
 from workers.upkeep.transfer import (
+    Arrival,
     CheckedPortion,
     FilePortion,
     FileToImport,
     ImportedStream,
     check_import,
+    in_force_by,
+    refusal,
     write_import,
 )
 from workers.upkeep.works import processes_for, results_of

@@ -11,12 +11,11 @@ import click
 from ledger import DamageError, InputError
 from ledger.core.ids import check_id
 from ledger.core.times import format_time
-from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.history import LoggedEvent, logged
-from ledger.log.surveys import StreamProblem, problem_of
+from ledger.log.surveys import CURSOR_DIGITS, StreamProblem, problem_of
 from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
-from projections.session_ages import oldest_first
+from projections.session_list import oldest_first
 from projections.sessions import Latest
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.output import CommandOutput

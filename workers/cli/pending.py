@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger.client.results import pending_of, result_of
-from ledger.core.times import SECOND_MS, format_time_or_none
-from ledger.log.askers import gone_anywhere
-from ledger.log.completed import Listed, ListPage
+from ledger.core.durations import SECOND_MS
+from ledger.core.times import format_time_or_none
+from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import WaitingPlace
-from ledger.log.surveys import StreamProblem
+from ledger.log.surveys import Listed, ListPage, StreamProblem
 from ledger.session.state import Request
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.choices import NOTHING_PENDING, named, nothing_pending

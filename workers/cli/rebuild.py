@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ledger.log.archive.archived_store import all_streams, archive_of
+from ledger.log.archive.archive import all_streams, archive_of
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.lag import events_behind
@@ -63,7 +63,7 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     streams: dict[int, list[StreamKey]] = defaultdict(list)
     found = [key async for key in all_streams(ledger.store)]
     for key in await archive_of(ledger.store).in_file_order(found):
-        streams[ledger.store.partition_of(key)].append(key)
+        streams[key.partition(ledger.store.partition_count)].append(key)
     return streams
 
 

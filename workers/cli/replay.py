@@ -11,10 +11,9 @@ import click
 
 from ledger import DamageError, InputError
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.fresh_folds import fold_before
 from ledger.log.history import logged
-from ledger.log.surveys import survey
+from ledger.log.surveys import CURSOR_DIGITS, survey
 from ledger.log.tail import read_events, read_folds
 from ledger.session.state import in_order
 from ledger.stores.port import StreamKey

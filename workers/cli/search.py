@@ -14,9 +14,7 @@ from workers.cli.base import checked, command, with_ledger
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.paging import PAGE_COUNT, Pages, print_pages
 from workers.cli.shared_options import index_file_option
-from workers.indexer.lag import IndexLag, deployment_of, lag_of
-from workers.indexer.query import OUTCOMES, SearchQuery, parse_query
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import OUTCOMES, IndexLag, IndexReader, SearchQuery, deployment_of, lag_of, parse_query
 from workers.indexer.schema import default_file
 from workers.presentation.text import revealed
 

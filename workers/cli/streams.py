@@ -11,13 +11,11 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.times import format_time
-from ledger.log.entries import check_entry_time
 from ledger.log.surveys import Survey, survey
+from ledger.log.tail import check_entry_time
 from ledger.log.viewed import checkpoints
-from ledger.stores.port import StreamInfo, StreamKey
-from ledger.stores.values import FeedFacts
-from projections.lag import lag_counts
-from projections.overview import Overview, overview
+from ledger.stores.port import FeedFacts, StreamInfo, StreamKey
+from projections.lag import Overview, lag_counts, overview
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.problems import tell_problems
@@ -121,7 +119,7 @@ async def _seen(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[_Seen]:
             return None
         check_entry_time(key, info.last)
         behind = max(info.last.version - known[key].version, 0)
-        return _Seen(key=key, partition=store.partition_of(key), info=info, behind=behind)
+        return _Seen(key=key, partition=key.partition(store.partition_count), info=info, behind=behind)
 
     found = await survey(keys, look)
     return Survey([one for one in found.rows if one is not None], found.problems)
@@ -143,7 +141,7 @@ async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any
     feeds = await ledger.store.feeds()
     lags = await lag_counts(ledger.store, feeds)
     waiting = [StreamKey("session", session) for session, _ in await ledger.store.due(None, DUE_COUNT_MAX)]
-    due = Counter(map(ledger.store.partition_of, waiting))
+    due = Counter(key.partition(ledger.store.partition_count) for key in waiting)
     rows = [{**_partition_json(one, known, lags), "due": due[one.partition]} for one in feeds]
     return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
 

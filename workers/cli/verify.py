@@ -22,7 +22,7 @@ from ledger.core.events import Actor
 from ledger.core.ids import check_id
 from ledger.core.regular_files import private_file, read_regular
 from ledger.core.times import parse_time
-from ledger.log.archive.archived_store import all_streams, archive_of
+from ledger.log.archive.archive import all_streams, archive_of
 from ledger.log.judgements import judge_again
 from ledger.log.verify import Head
 from ledger.policy.replayed import ReplayedPolicies

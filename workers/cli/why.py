@@ -18,14 +18,12 @@ from ledger.core.times import DAY_MS
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.session.state import SessionState
-from projections.asked_before import asked_before
+from projections.session_list import asked_before
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.choices import named
 from workers.cli.output import CommandOutput
 from workers.cli.shared_options import index_file_option
-from workers.indexer.asked_before import asked_in_index
-from workers.indexer.lag import deployment_of
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import IndexReader, asked_in_index, deployment_of
 from workers.indexer.schema import default_file
 from workers.presentation.why import LOOK_BACK_DAYS, LOOKED_AT_COUNT, why_json, why_lines
 

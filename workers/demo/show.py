@@ -28,11 +28,11 @@ from ledger.core.events import (
 from ledger.core.policy import Verdict
 from ledger.core.times import format_time
 from ledger.log.history import LoggedEvent
+from ledger.log.viewed import streams_behind
 from ledger.session.state import SessionState, Settled
 from ledger.session.texts import answerer
 from ledger.session.would_run import would_run
 from ledger.stores.port import StreamKey
-from projections.lag import streams_behind
 from workers.demo.recording import recording
 from workers.demo.screen import Screen, ScreenLine
 from workers.demo.script import ENDINGS, NOBODY_THERE_SECONDS, PERSON, ExpectedOutcome

@@ -27,13 +27,13 @@ from ledger.core.operands import Operand
 from ledger.core.policy import Call
 from ledger.core.questions import Runner, claim_id_of
 from ledger.core.requests import AskDetails
-from ledger.core.times import SECOND_MS, parse_duration
-from ledger.log.askers import RENEW_SECONDS, forget_asker, see_asker
+from ledger.core.runners import Runner, claim_id_of
+from ledger.log.inboxes import RENEW_SECONDS, forget_asker, see_asker
 from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_of
 from ledger.policy.operands import operands_wanted
 from ledger.session.state import SessionState
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 from workers.gateway.beside import rehearse_ask
 from workers.gateway.bodies import AskBody, FinishBody, OperandBody, RunnerBody
 from workers.gateway.folders import require_folder

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ledger.client.results import Pending
-from ledger.log.fold_room import descriptions_room_bytes
+from ledger.log.fold_room import room_of
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
@@ -160,7 +160,7 @@ class Descriptions:
 
     def __init__(self, bytes_max: int | None = None) -> None:
         self.size = 0
-        self._bytes_max = descriptions_room_bytes() if bytes_max is None else bytes_max
+        self._bytes_max = room_of("descriptions") if bytes_max is None else bytes_max
         self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
 
     def of(self, session: str, request: Request) -> msgspec.Raw:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ledger import Ledger
+from ledger.log.viewed import ViewLag
 from ledger.stores.port import StreamKey
-from projections.lag import FedLag, ViewLag
-from projections.walk import StreamWalk
+from projections.lag import FedLag, StreamWalk
 from workers.projector import CatchingUp
 
 log = logging.getLogger(__name__)

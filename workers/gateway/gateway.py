@@ -17,7 +17,7 @@ from ledger import Ledger, Session
 from ledger.client.tokens import Tokens
 from ledger.core.errors import LedgerError, UnknownSessionError
 from ledger.core.ids import check_id
-from ledger.log.history_cache import HistoryCache
+from ledger.log.history import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.beside import Beside
 from workers.gateway.events.service import EventStreams

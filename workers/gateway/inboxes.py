@@ -14,11 +14,10 @@ from ledger.client.results import Pending
 from ledger.core.errors import DamageError
 from ledger.core.ids import is_id
 from ledger.core.times import format_time_or_none
-from ledger.log.askers import gone_anywhere
-from ledger.log.completed import ListPage
+from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import ALL, WaitingPlace, scope_of
-from ledger.log.surveys import StreamProblem
-from ledger.log.unprojected import are_views_lost
+from ledger.log.surveys import ListPage, StreamProblem
+from ledger.log.viewed import are_views_lost
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from workers.gateway.descriptions import danger_kinds_of, described

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from ledger import Ledger
 from projections import queries
-from projections.durations import LATENESS
+from projections.counts import LATENESS
 from projections.lag import set_back_ms
 from projections.queries import Histogram
 

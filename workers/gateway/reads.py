@@ -16,7 +16,7 @@ import msgspec
 
 from ledger.core.errors import LedgerError
 from ledger.log.reads import KINDS, AuditedRead, ReadKind, record
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 from workers.gateway.principals import Principal
 
 log = logging.getLogger(__name__)

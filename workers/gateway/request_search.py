@@ -11,15 +11,19 @@ from typing import Final
 from ledger.client.why import PastRequests
 from ledger.core.errors import InputError, SetupError
 from ledger.session.state import SessionState
-from ledger.stores.port import Store
+from ledger.stores.store import Store
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
-from workers.indexer.asked_before import asked_in_index
-from workers.indexer.facts import FactKind
-from workers.indexer.lag import deployment_of, lag_of
-from workers.indexer.query import SearchQuery
-from workers.indexer.reader import FoundPage, FoundRequest, IndexReader
-from workers.indexer.schema import NoIndexError
+from workers.indexer.reader import (
+    FoundPage,
+    FoundRequest,
+    IndexReader,
+    SearchQuery,
+    asked_in_index,
+    deployment_of,
+    lag_of,
+)
+from workers.indexer.schema import FactKind, NoIndexError
 
 log = logging.getLogger(__name__)
 

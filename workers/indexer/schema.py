@@ -9,13 +9,31 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from ledger.core.errors import InputError, SetupError
 from ledger.stores.urls import default_home
+
+FactKind = Literal["by", "project", "agent", "permission", "session", "grant", "outcome", "token", "request"]
+
+DIGITS: Final = 16
+"""Hex digits of a digest: 64 bits, so that two facts of an index never meet."""
+
+
+def fact_word(kind: FactKind, value: str) -> str:
+    """Return the word of a fact; upper and lower case are the same."""
+    return "f" + sha256(f"{kind}\n{value.casefold()}".encode(errors="surrogatepass")).hexdigest()[:DIGITS]
+
+
+def has_letters(text: str) -> bool:
+    """Return whether the index has a word for a text: others have nothing to look up."""
+    return any(one.isalnum() for one in text)
+
 
 APPLICATION: Final = 0x504C5831
 """The mark of our files (`PRAGMA application_id`)."""
@@ -196,3 +214,33 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
     """Return the tables that may be dropped: SQLite drops those of a virtual table with it."""
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
     return [name for (name,) in rows]
+
+
+class OpenIndex:
+    """An open index and its notes. Not for several threads at once."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, use: Literal["read", "written"]) -> None:
+        self.path = path
+        self._connection = connection
+        self._use = use
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def feeds(self) -> dict[int, str]:
+        """Return the line of each partition's feed up to which all was read."""
+        with self._told():
+            return dict(self._connection.execute("SELECT partition, after FROM feeds").fetchall())
+
+    def noted(self, name: str) -> str:
+        with self._told():
+            found = self._connection.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
+        return "" if found is None else str(found[0])
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise SetupError for an error of the database: a full disk, say. Nothing was written then."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SetupError(f"the index `{self.path}` cannot be {self._use}: {error}") from error

@@ -19,14 +19,12 @@ import msgspec
 from ledger import Ledger
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import DamageError, InputError, NewerSchemaError
-from ledger.log.entries import check_info, read_entry
-from ledger.log.short_streams import SHORT_COUNT
-from ledger.log.tail import BEFORE_FIRST, LostHistoryError, entry_at, read_pages
-from ledger.stores.port import START, Entry, Store, StreamKey, WakeUp
-from ledger.stores.values import ShortStream
+from ledger.log.tail import BEFORE_FIRST, SHORT_COUNT, LostHistoryError, check_info, entry_at, read_entry, read_pages
+from ledger.stores.port import START, Entry, ShortStream, StreamKey, WakeUp
+from ledger.stores.store import KEYS_AT_ONCE_COUNT, Store
 from projections.search_rows import ContentGone, SearchChange, search_change
 from workers.indexer.file import DEPLOYMENT, NO_HEAD, WALK, WHOLE, IndexedHead, IndexFile, SessionStep
-from workers.indexer.lag import LINES_AT_ONCE_COUNT, NO_GROUP, deployment_of
+from workers.indexer.reader import LINES_AT_ONCE_COUNT, NO_GROUP, deployment_of
 from workers.runtime.consumer import Consumer, Pause
 from workers.runtime.process import Work
 
@@ -105,9 +103,6 @@ log = logging.getLogger(__name__)
 
 SESSIONS_AT_ONCE_COUNT: Final = 32
 """Sessions of one transaction."""
-
-KEYS_AT_ONCE_COUNT: Final = 1000
-"""Keys that the server looks at for one step of the walk."""
 
 OWN: Final = "own:"
 """The beginning of the walk's place in its second half, over the sessions of the index."""

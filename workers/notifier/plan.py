@@ -20,7 +20,7 @@ from ledger.core.times import DAY_MS, HOUR_MS
 from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.would_run.description import describe_request
-from projections.notifications import WEBPUSH
+from projections.counts import WEBPUSH
 from projections.queries import SentMessage
 from workers.notifier.settings import Recipient, Timing
 from workers.presentation.labels import GRAVE

@@ -20,7 +20,8 @@ from ledger.core.ids import new_id
 from ledger.core.times import DAY_MS
 from ledger.log.inboxes import Inbox, open_inboxes, present_in
 from ledger.session.state import SessionState
-from ledger.stores.port import Store, WorkPlace
+from ledger.stores.port import WorkPlace
+from ledger.stores.store import Store
 from projections import queries
 from projections.queries import SentMessage
 from workers.notifier.messengers import Messenger

@@ -132,7 +132,7 @@ class Consumer:
 
         def notified(wake_up: WakeUp) -> None:
             if concerns(wake_up):
-                self.wake(store.partition_of(wake_up.key))
+                self.wake(wake_up.key.partition(store.partition_count))
 
         self._ledger.streams.on_wake_up(notified, self.wake)
         every = range(store.partition_count)

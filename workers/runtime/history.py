@@ -21,8 +21,9 @@ from ledger.access.state import ACCESS_ID
 from ledger.core.errors import DamageError, LedgerError
 from ledger.core.regular_files import private_file, read_regular
 from ledger.core.times import format_time
-from ledger.log.entries import raw_page
-from ledger.stores.port import START, Position, Store, StreamKey
+from ledger.log.tail import raw_page
+from ledger.stores.port import START, Position, StreamKey
+from ledger.stores.store import Store
 from ledger.stores.urls import default_home, redact
 from workers.runtime.place import LedgerPlace
 

@@ -18,7 +18,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 FORMAT_VARIABLE: Final = "PERMISSION_LEDGER_LOG_FORMAT"
 
-CONNECTION: Final = "ledger.stores.redis.subscriber"
+CONNECTION: Final = "ledger.stores.redis.wake_ups"
 """The logger of connection losses and reconnections to the server."""
 
 _OURS: Final = ("ledger", "projections", "workers")

@@ -13,7 +13,7 @@ from ledger.log.archive.sweeping import HeldReason
 from ledger.log.viewed import session_rows
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
-from projections.session_ages import oldest_first
+from projections.session_list import oldest_first
 from projections.sessions import Latest
 from workers.projector import Repairs
 

@@ -72,16 +72,13 @@ def portions_of(places: Sequence[StreamPlace]) -> list[FilePortion]:
     for _, some in groupby(places, lambda place: place.key.kind):
         portion: list[StreamPlace] = []
         for place in some:
-            if portion and not _has_room(portion, place):
+            is_full = len(portion) == IMPORTED_AT_ONCE_COUNT
+            if portion and (is_full or place.end - portion[0].start > IMPORTED_AT_ONCE_BYTES):
                 portions.append(_portion(portion))
                 portion = []
             portion.append(place)
         portions.append(_portion(portion))
     return portions
-
-
-def _has_room(portion: Sequence[StreamPlace], place: StreamPlace) -> bool:
-    return len(portion) < IMPORTED_AT_ONCE_COUNT and place.end - portion[0].start <= IMPORTED_AT_ONCE_BYTES
 
 
 def _portion(some: Sequence[StreamPlace]) -> FilePortion:

@@ -17,19 +17,17 @@ from ledger.core.errors import DamageError
 from ledger.core.freezes import Freeze
 from ledger.core.times import SECOND_MS
 from ledger.log.due_index import is_entry_late, lacking
-from ledger.log.unprojected import are_views_lost
-from ledger.log.verify import Problem
+from ledger.log.surveys import paged
+from ledger.log.viewed import are_views_lost
 from ledger.stores.durability import Durability, advice
-from ledger.stores.port import KEYS_AT_ONCE_COUNT, Store, StreamKey
-from ledger.stores.redis.strangers import OpenDoors
-from ledger.stores.values import PROJECTORS
+from ledger.stores.keys import PROJECTORS
+from ledger.stores.port import StreamKey
+from ledger.stores.redis.addresses import OpenDoors
+from ledger.stores.store import KEYS_AT_ONCE_COUNT, Store, streams_of
 from projections.engine import OUT_OF_REACH
-from projections.lag import lag_counts
-from projections.overview import Overview, overview
-from projections.walk import place_of_walk
+from projections.lag import Overview, lag_counts, overview, place_of_walk
 from workers.transport.trusted import TrustListError, load_records, no_longer_trusted
-from workers.upkeep.named_rules import UNREADABLE
-from workers.upkeep.stream_checks import StreamChecker
+from workers.upkeep.stream_checks import UNREADABLE, StreamChecker
 
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 """Less is a full disk, whatever its size."""
@@ -270,10 +268,10 @@ async def _check_streams(store: Store, known: Overview, *, deep: bool) -> list[H
     sessions: list[str] = []
     rules: set[str] = set()
     count, is_all = 0, True
-    async for keys in _every_stream(store) if deep else _sample(store):
+    async for keys in paged(streams_of(store), KEYS_AT_ONCE_COUNT) if deep else _sample(store):
         for key in keys:
             checked = await checker.check(key)
-            bad += [] if all(map(_is_of_rules, checked.problems)) else [key.name]
+            bad += [] if all(one.text.startswith(UNREADABLE) for one in checked.problems) else [key.name]
             sessions += [key.name] if checked.unreadable_rules else []
             rules.update(checked.unreadable_rules)
         count += len(keys)
@@ -290,22 +288,8 @@ async def _check_streams(store: Store, known: Overview, *, deep: bool) -> list[H
     return [whole, HealthFinding("rules", False, f"{text}, named by {_some(sessions)}", hint)]
 
 
-def _is_of_rules(problem: Problem) -> bool:
-    return problem.text.startswith(UNREADABLE)
-
-
 def _some(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:NAMED_COUNT]) + (" …" if len(names) > NAMED_COUNT else "")
-
-
-async def _every_stream(store: Store) -> AsyncIterator[list[StreamKey]]:
-    """Iterate over all streams, page by page; one may come twice."""
-    cursor = ""
-    while True:
-        keys, cursor = await store.streams_page(cursor, KEYS_AT_ONCE_COUNT)
-        yield keys
-        if not cursor:
-            return
 
 
 async def _sample(store: Store) -> AsyncIterator[list[StreamKey]]:
@@ -386,7 +370,7 @@ async def _suspects(store: Store, *, deep: bool) -> AsyncIterator[list[StreamKey
         if len(found) >= SAMPLE_COUNT and not deep:
             break
     yield found
-    async for keys in _every_stream(store) if deep else _sample(store):
+    async for keys in paged(streams_of(store), KEYS_AT_ONCE_COUNT) if deep else _sample(store):
         yield keys
 
 

@@ -11,12 +11,11 @@ from ledger import Ledger
 from ledger.client.redacting import project_of
 from ledger.core.errors import ArchiveError, MissingExtraError, OnHoldError
 from ledger.core.events import Actor
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archive import archive_of
 from ledger.log.archive.sweeping import Sweeping, SweepResult
 from ledger.log.redactions import StreamPlan
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey
-from ledger.stores.values import FilesRewritten
+from ledger.stores.port import FilesRewritten, StreamKey
 from projections.engine import Engine
 from workers.projector import Repairs
 from workers.upkeep.archiving import hold_reason
@@ -132,12 +131,10 @@ def plan_json(plan: StreamPlan, redacted: Sequence[int] | None = None, held: str
         "session": plan.key.id if is_session else None,
         "project": project_of(plan),
         "redacted": redacted is not None,
-        "versions": [msgspec.to_builtins(one) for one in plan.selection.goes if _counts(one.version, redacted)],
+        "versions": [
+            msgspec.to_builtins(one) for one in plan.selection.goes if redacted is None or one.version in redacted
+        ],
         "not_redactable": [msgspec.to_builtins(one) for one in plan.selection.stays],
         "notes": notes_on(plan),
         "held": held,
     }
-
-
-def _counts(version: int, redacted: Sequence[int] | None) -> bool:
-    return redacted is None or version in redacted

@@ -16,22 +16,100 @@ import msgspec
 
 from ledger.access.passkey_checks import Known
 from ledger.access.state import ACCESS_ID, AccessState, Token, evolve_access
-from ledger.client.passkey_audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
-from ledger.core.errors import DamageError
+from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
+from ledger.core.durations import MINUTE_MS
+from ledger.core.errors import DamageError, RulesUnreadableError
 from ledger.core.events import Actor, Granted, Imported, Replied, TokenCreated
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.core.times import MINUTE_MS
-from ledger.log.entries import raw_page
-from ledger.log.glances import PayloadBeginning, beginnings_of, may_spell_otherwise, with_rules
-from ledger.log.people import ANSWERING
-from ledger.log.short_streams import read_short_streams
-from ledger.log.tail import fold_entries, nothing_folded
-from ledger.log.verify import Head, Problem, head_of, read_entries
-from ledger.log.wholeness import is_whole
-from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
-from ledger.stores.values import RawEntry
-from workers.upkeep.named_rules import NamedRules, missing_rules, named_rules
+from ledger.core.policy import demand_rules
+from ledger.log.inboxes import ANSWERING
+from ledger.log.rulesets import read_ruleset
+from ledger.log.tail import fold_entries, nothing_folded, raw_page, read_short_streams
+from ledger.log.verify import (
+    Head,
+    PayloadBeginning,
+    Problem,
+    beginnings_of,
+    head_of,
+    is_whole,
+    may_spell_otherwise,
+    read_entries,
+    with_rules,
+)
+from ledger.stores.port import START, Entry, Position, RawEntry, StreamInfo, StreamKey
+from ledger.stores.store import Store
+
+UNREADABLE: Final = RulesUnreadableError.code
+"""The code of an ask in a session whose rules cannot be read, which begins the text of the problem."""
+
+_NAMING: Final = frozenset(("session_opened", "policy_changed"))
+
+
+class _Event(msgspec.Struct):
+    type: str
+    policy_digest: str = ""
+    project: str | None = None
+
+
+class _Payload(msgspec.Struct):
+    event: _Event
+    x: str | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Payload)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the digests of the rules that a session names, each with its first version.
+
+    `entries` are those that may name rules, or all.
+    """
+    named: dict[str, int] = {}
+    for entry in entries if key.kind == "session" else ():
+        try:
+            told = _decoder.decode(entry.payload)
+        except _UNREADABLE:
+            continue
+        is_redacted = told.x is not None and entry.content is None
+        if told.event.type in _NAMING and told.event.policy_digest and not is_redacted:
+            named.setdefault(told.event.policy_digest, entry.version)
+    return named
+
+
+class NamedRules:
+    """The demands of rules by digest, read once; None for rules that are missing or damaged."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._demands: dict[str, Demands | None] = {}
+
+    async def read(self, digests: Mapping[str, int]) -> dict[str, Demands | None]:
+        """Return the demands of some rules. Raises StoreError."""
+        for one in digests:
+            if one not in self._demands:
+                self._demands[one] = await self._read(one)
+        return {one: self._demands[one] for one in digests}
+
+    async def _read(self, policy_digest: str) -> Demands | None:
+        try:
+            source = (await read_ruleset(self._store, policy_digest)).source
+        except DamageError:
+            return None
+        return None if source is None else demand_rules(source)
+
+
+def missing_rules(named: Mapping[str, int], demands: Mapping[str, Demands | None]) -> list[Problem]:
+    """Return the problems of a session whose rules are not there."""
+    return [
+        Problem(
+            version, "missing", f"{UNREADABLE}: the rules of version {version} cannot be read: stream `policy:{one}`"
+        )
+        for one, version in named.items()
+        if demands.get(one, ()) is None
+    ]
+
 
 TOKENS: Final = StreamKey("access", ACCESS_ID)
 
@@ -436,25 +514,13 @@ def _own(raw: RawEntry) -> Entry | RawEntry:
     return raw if entry is None or entry.version == 0 else entry
 
 
-class _Opening(msgspec.Struct):
-    type: str
-    project: str | None = None
-
-
-class _First(msgspec.Struct):
-    event: _Opening
-
-
-_first_decoder: Final = msgspec.json.Decoder(_First)
-
-
 def _project_of(key: StreamKey, entries: Sequence[Entry | RawEntry]) -> str | None:
     """Return the project of a session, if its first entry can be read."""
     first = entries[0] if entries and key.kind == "session" else None
     if not isinstance(first, Entry):
         return None
     try:
-        event = _first_decoder.decode(first.payload).event
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        event = _decoder.decode(first.payload).event
+    except _UNREADABLE:
         return None
     return event.project if event.type == "session_opened" else None

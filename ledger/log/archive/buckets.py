@@ -63,11 +63,10 @@ class Bucket(Protocol):
         ...
 
     def names(self) -> AsyncIterator[str]:
-        """Iterate over the names of all files of the archive, in order."""
-        ...
+        """Iterate over the names of all files of the archive, in order.
 
-    def unfinished(self) -> AsyncIterator[str]:
-        """Iterate over what killed processes left of files that have no name yet: a name, and more behind it."""
+        Also over what killed processes left of files that have no name yet: a name, and more behind it.
+        """
         ...
 
     async def remove(self, name: str) -> None:
@@ -121,10 +120,7 @@ class FolderBucket:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-
-    @property
-    def url(self) -> str:
-        return self._root.as_uri()
+        self.url = root.as_uri()
 
     async def put_new(self, name: str, data: bytes) -> None:
         await asyncio.to_thread(self._put_new, check_file_name(name), data)
@@ -134,10 +130,6 @@ class FolderBucket:
 
     async def names(self) -> AsyncIterator[str]:
         for name in await asyncio.to_thread(self._names):
-            yield name
-
-    async def unfinished(self) -> AsyncIterator[str]:
-        for name in await asyncio.to_thread(self._names, _UNFINISHED):
             yield name
 
     async def remove(self, name: str) -> None:
@@ -185,14 +177,14 @@ class FolderBucket:
         except OSError as error:
             raise ArchiveError(f"`{name}` could not be read from the archive {self.url}: {_why(error)}") from error
 
-    def _names(self, pattern: re.Pattern[str] = _NAME) -> list[str]:
+    def _names(self) -> list[str]:
         try:
             if self._root.exists() and not self._root.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             found = [path.relative_to(self._root).as_posix() for path in self._root.glob("*/*/*/*")]
         except OSError as error:
             raise ArchiveError(f"the archive {self.url} could not be listed: {_why(error)}") from error
-        return sorted(name for name in found if pattern.fullmatch(name))
+        return sorted(name for name in found if _NAME.fullmatch(name) or _UNFINISHED.fullmatch(name))
 
 
 class ObjectBucket:
@@ -200,11 +192,7 @@ class ObjectBucket:
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
-        self._url = url
-
-    @property
-    def url(self) -> str:
-        return self._url
+        self.url = url
 
     async def put_new(self, name: str, data: bytes) -> None:
         import obstore  # noqa: PLC0415 - an extra
@@ -240,13 +228,9 @@ class ObjectBucket:
                 found += [one["path"] for one in some if _NAME.fullmatch(one["path"])]
         except _errors() as error:
             raise self._failed(error, "the files could not be listed of") from None
+        # An object is there whole, or not at all.
         for name in sorted(found):
             yield name
-
-    async def unfinished(self) -> AsyncIterator[str]:
-        # An object is there whole, or not at all.
-        return
-        yield  # makes this an iterator
 
     async def remove(self, name: str) -> None:
         import obstore  # noqa: PLC0415 - an extra
@@ -261,7 +245,7 @@ class ObjectBucket:
 
     def _failed(self, error: Exception, what: str) -> ArchiveError:
         """Return the error for a caller. That of the object store may quote headers, so only its kind is told."""
-        return ArchiveError(f"{what} the archive {self._url}: the object store answered {type(error).__name__}")
+        return ArchiveError(f"{what} the archive {self.url}: the object store answered {type(error).__name__}")
 
 
 def _object_store(url: str) -> ObjectStore:
@@ -285,7 +269,6 @@ def _object_store(url: str) -> ObjectStore:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return the errors of object stores."""
     from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
 
     return (BaseError, ValueError, OSError)

@@ -18,10 +18,17 @@ import msgspec
 
 from ledger.core.errors import DamageError, InputError
 from ledger.log.archive.buckets import Bucket, MissingFileError
-from ledger.log.archive.frames import FrameSlice, packed_streams, unpacked_stream, unpacked_streams
-from ledger.log.archive.manifests import Manifest, archived_stream, decode_manifest, entries_digest
-from ledger.log.verify import Head, verify_entries
-from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
+from ledger.log.archive.manifests import (
+    FrameSlice,
+    Manifest,
+    archived_stream,
+    decode_manifest,
+    entries_digest,
+    packed_streams,
+    unpacked_stream,
+    unpacked_streams,
+)
+from ledger.log.verify import Head, WholeEntries, is_whole, verify_entries, whole_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 from ledger.stores.sealed import FILE_SUFFIX, archive_file
 
@@ -165,15 +172,14 @@ class ArchiveFiles:
     async def files(self) -> AsyncIterator[str]:
         """Iterate over the names of all files that have a manifest, in order."""
         async for name in self._bucket.names():
-            if not name.endswith(FILE_SUFFIX):
+            if name.endswith(MANIFEST):
                 yield name.removesuffix(MANIFEST) + FILE_SUFFIX
 
     async def inventory(self) -> dict[str, set[str]]:
         """Return the names of everything that the place has, finished or not, by the name of the file."""
         found: dict[str, set[str]] = {}
-        for names in (self._bucket.names(), self._bucket.unfinished()):
-            async for name in names:
-                found.setdefault(name.partition(".")[0] + FILE_SUFFIX, set()).add(name)
+        async for name in self._bucket.names():
+            found.setdefault(name.partition(".")[0] + FILE_SUFFIX, set()).add(name)
         return found
 
     async def all_entries(self, file: str) -> dict[StreamKey, list[Entry]]:
@@ -256,7 +262,6 @@ def _made(sessions: WholeSessions, now_ms: int, replaces: tuple[str, ...]) -> tu
 
 
 def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
-    """Raise DamageError for a stream that is not whole."""
     if not entries:
         reason = "it has no entries"
     elif isinstance(entries, WholeEntries):
@@ -270,7 +275,6 @@ def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
 
 
 def _is_same(data: bytes, sessions: WholeSessions) -> bool:
-    """Return whether a file has exactly the entries of these sessions."""
     try:
         found = _streams_of(data)
     except DamageError:

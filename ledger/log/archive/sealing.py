@@ -17,17 +17,16 @@ from ledger.core.errors import ArchiveError, DamageError, LedgerError
 from ledger.core.times import DAY_MS, format_time
 from ledger.log.archive.archive import Archive
 from ledger.log.archive.manifests import ArchivedStream, Manifest
-from ledger.log.short_streams import read_short_streams
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, remove_snapshot
 from ledger.log.streams import Streams
-from ledger.log.tail import fold_entries, nothing_folded, read_pages
-from ledger.log.verify import head_of
+from ledger.log.surveys import paged
+from ledger.log.tail import fold_entries, nothing_folded, read_pages, read_short_streams
+from ledger.log.verify import WholeEntries, head_of, whole_entries
 from ledger.log.viewed import checkpoints
-from ledger.log.wholeness import WholeEntries, whole_entries
 from ledger.session.state import SessionState, next_due_ms
-from ledger.stores.port import Position, Store, StreamKey
+from ledger.stores.port import Position, ShortStream, StreamKey
 from ledger.stores.sealed import Seal
-from ledger.stores.values import ShortStream
+from ledger.stores.store import Store
 
 IDLE_MS: Final = 30 * DAY_MS
 """The time after its last event from which an open session may be sealed, unless a caller says otherwise."""
@@ -130,7 +129,7 @@ class Sealing:
         portion = _Portion()
         writing: asyncio.Task[list[SealResult]] | None = None
         try:
-            async for page in _pages(keys):
+            async for page in paged(keys, LOOKED_AT_COUNT):
                 async for ready in self._looked_at(page, dry_run=dry_run):
                     if isinstance(ready, SealResult):
                         yield ready
@@ -245,17 +244,6 @@ class Sealing:
             return SealResult(key=one.key, events=len(one.entries), file=manifest.file)
         kept = "it went on, or was sealed by another process, while it was written to the archive"
         return SealResult(key=one.key, events=len(one.entries), kept=kept)
-
-
-async def _pages(keys: AsyncIterator[StreamKey]) -> AsyncIterator[list[StreamKey]]:
-    page: list[StreamKey] = []
-    async for key in keys:
-        page.append(key)
-        if len(page) == LOOKED_AT_COUNT:
-            yield page
-            page = []
-    if page:
-        yield page
 
 
 def _own_reason(state: SessionState, now_ms: int, rule: SealRule) -> str | None:

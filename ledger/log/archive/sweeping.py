@@ -18,8 +18,9 @@ from ledger.log.archive.archive import SEALS_AT_ONCE_COUNT, Archive
 from ledger.log.archive.files import MANIFEST, ArchiveFiles, written_ms_of
 from ledger.log.tail import read_pages
 from ledger.log.verify import verify_entries
-from ledger.stores.port import Entry, Store, StreamKey, streams_of
+from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import SEALING_MS, Seal
+from ledger.stores.store import Store, streams_of
 
 MOVES_MAX: Final = 8
 """Attempts to move all sessions out of a file, while others seal and restore them."""

@@ -1,9 +1,8 @@
 """The embedded server: a real Redis or Valkey for one data folder, started, shared and stopped by its users."""
 
-from ledger.stores.embedded.binary import ServerBinary
 from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryError
-from ledger.stores.embedded.server import EmbeddedServer, embedded_server
-from ledger.stores.embedded.shutdown import is_running, stop
+from ledger.stores.embedded.launch import ServerBinary
+from ledger.stores.embedded.server import EmbeddedServer, embedded_server, is_running, stop
 
 __all__ = [
     "EmbeddedServer",

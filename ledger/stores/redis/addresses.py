@@ -1,21 +1,34 @@
-"""The servers of a URL."""
+"""The servers of a URL, and whether they let somebody in without password and certificate."""
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
-from ledger.core.errors import InputError
+import msgspec
+
+from ledger.core.errors import LedgerError
 from ledger.stores.durability import durability_in
 from ledger.stores.keys import Keys
-from ledger.stores.redis.confirmed_link import ConfirmedLink
-from ledger.stores.redis.connection import CLIENT_NAME, Address, ServerConnection, ServerTarget
-from ledger.stores.redis.link import Link
-from ledger.stores.redis.servers import Commands, Revive, Servers, WakeUps
+from ledger.stores.redis.link import (
+    CLIENT_NAME,
+    Address,
+    Commands,
+    ConfirmedLink,
+    Link,
+    LinkError,
+    Revive,
+    ServerConnection,
+    Servers,
+    ServerTarget,
+    WakeUps,
+)
+from ledger.stores.redis.replies import Refusal
 from ledger.stores.redis.wake_ups import ServerWakeUps
-from ledger.stores.urls import CLUSTERS, SENTINELS, redact
 
 _CLUSTER_SECONDS: Final = 1.0
 """The limit on a node's reply with the slot map; a slower node is skipped."""
@@ -30,7 +43,7 @@ MakeConnection = Callable[[], ServerConnection]
 
 
 class OneServer:
-    """An implementation of `ledger.stores.redis.servers.Servers` over one connection factory."""
+    """An implementation of `ledger.stores.redis.link.Servers` over one connection factory."""
 
     def __init__(
         self,
@@ -58,22 +71,14 @@ class OneServer:
 
 
 def servers_of(url: str) -> Servers:
-    """Return the servers of a URL with a known scheme, without a store. Raises InputError."""
-    address, _ = durability_in(url)
-    return servers_at(address.partition("://")[0], address)
-
-
-def servers_at(scheme: str, url: str) -> Servers:
-    """Return the servers of an address with this scheme. Raises InputError, without its password."""
-    try:
-        _check_address(url)
-        if scheme in CLUSTERS:
-            return _cluster(url)
-        if scheme in SENTINELS:
-            return _sentinels(url)
-        return OneServer(partial(ServerConnection, _target(url)))
-    except (ValueError, TypeError) as error:
-        raise _unreadable(url, error) from None
+    """Return the servers of a URL with a known scheme. Raises ValueError or TypeError, whose text may hold a password."""
+    _check_address(url)
+    scheme = url.partition("://")[0]
+    if scheme.endswith("+cluster"):
+        return _cluster(url)
+    if scheme.endswith("+sentinel"):
+        return _sentinels(url)
+    return OneServer(partial(ServerConnection, _target(url)))
 
 
 def _target(url: str) -> ServerTarget:
@@ -81,7 +86,7 @@ def _target(url: str) -> ServerTarget:
     target = _plain_target(url)
     parts = urlsplit(url)
     if parts.scheme == "rediss" or parse_qs(parts.query).keys() - _OWN_OPTIONS:
-        from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415 - redis-py takes long to import
+        from ledger.stores.redis.redis_py import options_of, tls_of  # noqa: PLC0415 - redis-py takes long to import
 
         return target._replace(tls=tls_of(options_of(url)))
     return target
@@ -106,9 +111,8 @@ def _cluster(url: str) -> Servers:
     from redis.asyncio.retry import Retry  # noqa: PLC0415
     from redis.backoff import NoBackoff  # noqa: PLC0415
 
-    from ledger.stores.redis.cluster import Cluster  # noqa: PLC0415
-    from ledger.stores.redis.cluster_topology import Topology  # noqa: PLC0415
-    from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415
+    from ledger.stores.redis.cluster import Cluster, Topology  # noqa: PLC0415
+    from ledger.stores.redis.redis_py import options_of, tls_of  # noqa: PLC0415
 
     plain, addresses = _split_addresses(url, _SERVER_PORT)
     options = options_of(plain)
@@ -141,8 +145,7 @@ def _cluster(url: str) -> Servers:
 
 
 def _sentinels(url: str) -> Servers:
-    from ledger.stores.redis.sentinel import PrimaryLink, primary_of  # noqa: PLC0415 - as above
-    from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415
+    from ledger.stores.redis.redis_py import PrimaryLink, options_of, primary_of, tls_of  # noqa: PLC0415 - as above  # noqa: PLC0415
 
     plain, addresses = _split_addresses(url, _SENTINEL_PORT)
     service, _, database = unquote(urlsplit(plain).path).strip("/").partition("/")
@@ -201,10 +204,64 @@ def _check_address(url: str) -> None:
         raise ValueError("a password stands before the host")
 
 
-def _unreadable(url: str, error: Exception) -> InputError:
-    """Return the error for a malformed URL, without the parser's message, which may hold part of a password."""
-    if "@" in url or "password" in url:
-        why = "signs such as / @ : ? # [ in a user name or password are written as %2F %40 %3A %3F %23 %5B"
-    else:
-        why = str(error)
-    return InputError(f"the URL `{redact(url)}` cannot be read: {why}")
+ANSWER_SECONDS: Final = 5.0
+
+_OURS: Final = frozenset(
+    {"username", "password", "ssl_certfile", "ssl_keyfile", "ssl_password"},
+)
+"""Credentials among the members of a URL's query."""
+
+
+class OpenDoors(msgspec.Struct, frozen=True, kw_only=True):
+    """The ways to access a server without credentials."""
+
+    without_credentials: bool = False
+    socket_of_everybody: str | None = None
+
+
+async def open_doors(url: str) -> OpenDoors:
+    """Try the URL's servers without credentials; a server in this process's memory has no access from outside."""
+    if url.startswith("memory://"):
+        return OpenDoors()
+    socket = _socket_for_everybody(url)
+    return OpenDoors(
+        without_credentials=await _lets_strangers_in(url), socket_of_everybody=None if socket is None else str(socket)
+    )
+
+
+async def _lets_strangers_in(url: str) -> bool:
+    """Return whether a server of this URL answers a read of the ledger's key without credentials."""
+    servers = servers_of(durability_in(_without_credentials(url))[0])
+    commands = servers.commands(ANSWER_SECONDS)
+    try:
+        for server in await commands.everywhere():
+            [reply] = await server.run([("EXISTS", Keys(1).config())])
+            if not isinstance(reply, Refusal):
+                return True
+    except (LinkError, LedgerError, OSError):
+        # Refused before the read: by password, by certificate, or by a cluster that does not return its slot map.
+        return False
+    finally:
+        await commands.close()
+        await servers.close()
+    return False
+
+
+def _socket_for_everybody(url: str) -> Path | None:
+    """Return the path of the URL's unix socket if every user of this machine may connect to it."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        return None
+    path = Path(unquote(parts.path))
+    try:
+        is_open = bool(path.stat().st_mode & stat.S_IWOTH)
+        return path if is_open and all(one.stat().st_mode & stat.S_IXOTH for one in path.parents) else None
+    except OSError:
+        return None
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in _OURS]
+    # Not built by urlunsplit, which drops the slashes of `unix:///path`.
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}?{urlencode(query)}".rstrip("?")

@@ -1,28 +1,315 @@
-"""Commands on a Redis or Valkey Cluster, each sent to the node that holds its partition.
+"""Commands and wake-ups on a Redis or Valkey Cluster, each at the node that holds its partition.
 
-redis-py's cluster client provides the topology; commands travel on our pipelining links, one for each
+redis-py's cluster client provides the slot map; commands travel on our pipelining links, one for each
 node. After MOVED, ASK or TRYAGAIN a command did not run, and is sent again to the node that serves it. The store
-retries after CLUSTERDOWN and broken connections.
+retries after CLUSTERDOWN and broken connections. Each node has one subscriber.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from redis.asyncio.cluster import RedisCluster
 from redis.crc import key_slot
+from redis.exceptions import (
+    AuthenticationError,
+    MovedError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 
+from ledger.core.errors import SetupError
 from ledger.stores.keys import Keys
-from ledger.stores.redis.cluster_topology import Topology
-from ledger.stores.redis.cluster_wake_ups import ClusterWakeUps
-from ledger.stores.redis.confirmed_link import ConfirmedLink
-from ledger.stores.redis.connection import Address, ServerConnection
-from ledger.stores.redis.link import Argument, CommandLine, Link, LinkError
-from ledger.stores.redis.refusals import Refusal
-from ledger.stores.redis.servers import Commands, Revive, WakeUps
+from ledger.stores.redis.link import (
+    Address,
+    CommandLine,
+    Commands,
+    ConfirmedLink,
+    Link,
+    LinkError,
+    Revive,
+    ServerConnection,
+    WakeUps,
+)
+from ledger.stores.redis.replies import Refusal
+from ledger.stores.redis.wake_ups import Subscriber, WakeUpDispatcher
+from ledger.stores.store import Listener
+
+LOOK_AGAIN_SECONDS = 0.1
+"""Delay before looking again for a partition without a known node, or whose node was just lost."""
+
+
+class ClusterWakeUps:
+    """Subscriptions of this process to partitions' wake-ups, each on the node that holds the partition."""
+
+    def __init__(
+        self, topology: Topology, connect_to: Callable[[Address], Callable[[], ServerConnection]], keys: Keys
+    ) -> None:
+        self._topology = topology
+        self._connect_to = connect_to
+        self._dispatcher = WakeUpDispatcher(keys)
+        self._keys = keys
+        self._subscribers: dict[Address, Subscriber] = {}
+        self._homes: dict[int, Address] = {}
+        """The node of each partition's subscription, requested or confirmed."""
+        self._look = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        topology.changed.append(self._look.set)
+
+    def listen(self, listener: Listener) -> None:
+        self._dispatcher.listen(listener)
+
+    async def subscribe(self, partition: int) -> None:
+        """Return when the subscription to this partition's wake-ups is confirmed."""
+        confirmed, is_new = self._dispatcher.wanted(partition)
+        if is_new:
+            self._look.set()
+            if self._task is None:
+                self._task = asyncio.create_task(self._keep_homes(), name="ledger wake-ups homes")
+        await confirmed.wait()
+
+    async def close(self) -> None:
+        with suppress(ValueError):
+            self._topology.changed.remove(self._look.set)
+        for task in [one for one in (self._task, *self._tasks) if one is not None]:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for subscriber in list(self._subscribers.values()):
+            await subscriber.close()
+
+    # --- the node of each subscription ------------------------------------------------------------------------------
+
+    async def _keep_homes(self) -> None:
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            try:
+                for partition in self._dispatcher.partitions:
+                    await self._bring_home(partition)
+                await self._close_idle()
+            except LinkError:
+                self._look_later()
+
+    def _look_later(self) -> None:
+        asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, self._look.set)
+
+    async def _bring_home(self, partition: int) -> None:
+        address = await self._topology.address_of(self._slot(partition))
+        home = self._homes.get(partition)
+        if home == address:
+            return
+        channel = self._keys.channel(partition)
+        if home in self._subscribers:
+            await self._subscribers[home].drop(channel)
+        self._homes[partition] = address
+        await self._subscriber_at(address).add(channel)
+
+    def _slot(self, partition: int) -> int:
+        return int(key_slot(self._keys.channel(partition).encode()))
+
+    def _subscriber_at(self, address: Address) -> Subscriber:
+        subscriber = self._subscribers.get(address)
+        if subscriber is None:
+            subscriber = self._subscribers[address] = Subscriber(
+                self._connect_to(address),
+                partial(self._take, address),
+                refused=partial(self._refused, address),
+                broken=self._broken,
+            )
+        return subscriber
+
+    async def _close_idle(self) -> None:
+        """Close the connections to nodes without a subscription."""
+        for address, subscriber in list(self._subscribers.items()):
+            if not subscriber.channels:
+                del self._subscribers[address]
+                await subscriber.close()
+
+    # --- messages of subscribers ------------------------------------------------------------------------------------
+
+    def _take(self, address: Address, message: list[Any]) -> None:
+        if message[0] == b"sunsubscribe":
+            if message[1] is not None:
+                self._lost(self._keys.partition_of_channel(message[1]), address)
+        else:
+            self._dispatcher.take(message)
+
+    def _lost(self, partition: int, address: Address) -> None:
+        """Look for the partition's new node, unless we ended the subscription ourselves."""
+        if self._homes.get(partition) != address:
+            return
+        del self._homes[partition]
+        self._subscribers[address].channels.pop(self._keys.channel(partition), None)
+        self._do(self._look_anew())
+
+    def _refused(self, address: Address, refusal: Refusal) -> bool:
+        """Follow a redirection of a subscription; return False for any other refusal, after which to reconnect."""
+        if refusal.code != "MOVED":
+            return False
+        slot = refusal.redirection[0]
+        for partition in self._dispatcher.partitions:
+            if self._slot(partition) == slot and self._homes.get(partition) == address:
+                del self._homes[partition]
+                self._subscribers[address].channels.pop(self._keys.channel(partition), None)
+        self._do(self._follow(refusal, address))
+        return True
+
+    async def _follow(self, moved: Refusal, address: Address) -> None:
+        with suppress(LinkError):
+            await self._topology.moved(moved, address)
+        self._look_later()
+
+    async def _look_anew(self) -> None:
+        with suppress(LinkError):
+            await self._topology.refresh()
+        # The asked node may have a stale slot map; the subscription is then refused with the new address.
+        self._look_later()
+
+    async def _broken(self) -> None:
+        with suppress(LinkError):
+            await self._topology.refresh()
+        self._look.set()
+
+    def _do(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work, name="ledger wake-ups look")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 5.0
+
+_FAILURES = (RedisError, RedisClusterException, OSError)
+"""Errors of a refresh; `RedisClusterException` is no subclass of `RedisError`."""
+
+
+class Topology:
+    """The known nodes. `make` creates a client that starts with the nodes of the URL."""
+
+    def __init__(self, make: Callable[[], RedisCluster]) -> None:
+        self._make = make
+        self._cluster = make()
+        self._known = False
+        self._primaries: list[Address] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self.changed: list[Callable[[], None]] = []
+
+    async def address_of(self, slot: int | None) -> Address:
+        """Return the node that holds a slot; for None any node that holds one. Raises LinkError."""
+        if slot is None:
+            return (await self.primaries())[0]
+        if not self._known:
+            await self.refresh()
+        holders = self._cluster.nodes_manager.slots_cache.get(slot)
+        if not holders:
+            await self.refresh()
+            raise LinkError(f"no node of the cluster holds slot {slot}", sent=False)
+        return (str(holders[0].host), int(holders[0].port))
+
+    async def primaries(self) -> list[Address]:
+        """Return the nodes that hold slots, in a fixed order. Raises LinkError."""
+        if not self._known:
+            await self.refresh()
+        if self._primaries is None:
+            # The slots of one range share one list of holders.
+            holders = {id(nodes): nodes for nodes in self._cluster.nodes_manager.slots_cache.values() if nodes}
+            self._primaries = sorted({(str(nodes[0].host), int(nodes[0].port)) for nodes in holders.values()})
+        return self._primaries
+
+    async def refresh(self) -> None:
+        """Refresh the slot map; concurrent calls share one refresh.
+
+        Raises LinkError when no node answers, and after `close`: a command that `close` cut off asks for a refresh,
+        whose connections nobody would close.
+        """
+        if self._is_closed:
+            raise LinkError("the connection was closed", sent=False)
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._learn(), name="ledger topology")
+            self._refreshing.add_done_callback(_retrieve)
+        await asyncio.shield(self._refreshing)
+
+    async def moved(self, refusal: Refusal, told_by: Address) -> None:
+        """Apply a redirection (MOVED) from the node `told_by`."""
+        manager = self._cluster.nodes_manager
+        slot, host, port = refusal.redirection
+        if not host or slot not in manager.slots_cache:
+            # A node without a configured hostname sends a port only.
+            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *told_by, slot)
+            await self.refresh()
+            return
+        await manager.move_slot(MovedError(f"{slot} {host}:{port}"))
+        self._tell()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        # redis-py leaks connections when its refresh is cancelled, so the refresh runs to its end.
+        if self._refreshing is not None:
+            with suppress(asyncio.CancelledError, TimeoutError, LinkError, SetupError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._refreshing
+        await _close(self._cluster)
+
+    async def _learn(self) -> None:
+        try:
+            await self._cluster.nodes_manager.initialize()
+        except _FAILURES as error:
+            await self._begin_anew(error)
+        self._known = True
+        self._tell()
+
+    async def _begin_anew(self, error: Exception) -> None:
+        """Start again from the URL's nodes: none of the known ones answers, and DNS may name others now."""
+        fresh = self._make()
+        try:
+            await fresh.nodes_manager.initialize()
+        except _FAILURES as again:
+            await _close(fresh)
+            if "Cluster mode is not enabled" in str(again):
+                raise SetupError("this server is not a cluster node; write redis:// in the URL") from again
+            raise LinkError(
+                f"no node of the cluster answers: {again}", sent=False, refused=_refusal_in(again)
+            ) from error
+        gone, self._cluster = self._cluster, fresh
+        await _close(gone)
+
+    def _tell(self) -> None:
+        self._primaries = None
+        for listener in self.changed:
+            listener()
+
+
+async def _close(cluster: RedisCluster) -> None:
+    # The known nodes and the startup nodes may be different objects for the same address.
+    for nodes in ("nodes_cache", "startup_nodes"):
+        with suppress(*_FAILURES):
+            await cluster.nodes_manager.aclose(nodes)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Retrieve the task's exception: if all waiters were cancelled, asyncio would log it as never retrieved."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _refusal_in(error: BaseException | None) -> Refusal | None:
+    """Return the server's refusal of a connection, which redis-py wraps into a network error."""
+    while error is not None:
+        if isinstance(error, AuthenticationError | ResponseError):
+            return Refusal(" ".join(filter(None, (error.status_code, str(error)))))
+        error = error.__cause__
+    return None
+
 
 REDIRECTIONS_MAX = 8
 """Redirections of one command before the cluster counts as unreachable."""
@@ -125,7 +412,7 @@ class ClusterLink(Commands):
         waiting = _chunks_of(commands)
         redirections = 0
         while waiting:
-            addresses = await self._addresses_of(waiting)
+            addresses = [chunk.ask or await self._topology.address_of(chunk.slot) for chunk in waiting]
             now = _leading(addresses) if in_order else len(waiting)
             sent, later = waiting[:now], waiting[now:]
             try:
@@ -140,9 +427,6 @@ class ClusterLink(Commands):
                     raise LinkError("the cluster does not settle who serves a slot", sent=_wrote(commands, replies))
             waiting = ([*sent[again[0] :]] if again else []) + later if in_order else [sent[one] for one in again]
         return replies
-
-    async def _addresses_of(self, chunks: Sequence[_Chunk]) -> list[Address]:
-        return [chunk.ask or await self._topology.address_of(chunk.slot) for chunk in chunks]
 
     async def _send(self, chunks: Sequence[_Chunk], addresses: Sequence[Address], replies: list[Any]) -> None:
         groups: dict[Address, list[_Chunk]] = {}
@@ -215,12 +499,6 @@ class ClusterLink(Commands):
                     pass
         return False
 
-    async def one(self, *command: Argument) -> Any:
-        reply = (await self.run((command,)))[0]
-        if isinstance(reply, Refusal):
-            raise reply
-        return reply
-
     async def everywhere(self) -> list[Commands]:
         """Return a link to every current primary, for commands that all of them must run. Raises LinkError."""
         await self._topology.refresh()
@@ -246,7 +524,7 @@ def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
 
 
 class Cluster:
-    """An implementation of `ledger.stores.redis.servers.Servers` over the nodes of a cluster."""
+    """An implementation of `ledger.stores.redis.link.Servers` over the nodes of a cluster."""
 
     others_take_over = True
 

@@ -10,14 +10,10 @@ from typing import Any, TypeVar
 
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.core.limits import GIVE_UP_SECONDS
-from ledger.stores.clock import Clock, EstimatedClock
 from ledger.stores.keys import Keys
-from ledger.stores.port import StreamKey
-from ledger.stores.redis.link import Argument, CommandLine, LinkError
-from ledger.stores.redis.refusals import Refusal, refusal_of
-from ledger.stores.redis.replies import refused_with
-from ledger.stores.redis.script import Script
-from ledger.stores.redis.servers import Commands, Revive, Servers
+from ledger.stores.redis.link import Argument, CommandLine, Commands, LinkError, Revive, Script, Servers
+from ledger.stores.redis.replies import Refusal, accepted, refusal_of, refused_with
+from ledger.stores.store import Clock, EstimatedClock
 
 T = TypeVar("T")
 
@@ -39,13 +35,9 @@ class RetriedCommands:
         self._revive = revive
         self._link = servers.commands(ANSWER_SECONDS)
         self._test_clock = clock
-        self._clock = clock or EstimatedClock()
+        self.clock = clock or EstimatedClock()
         self._keys: Keys | None = None
         self._is_closed = False
-
-    @property
-    def clock(self) -> Clock:
-        return self._clock
 
     @property
     def keys(self) -> Keys:
@@ -56,9 +48,6 @@ class RetriedCommands:
     def partition_count(self) -> int:
         return self.keys.count
 
-    def partition_of(self, key: StreamKey) -> int:
-        return self.keys.partition_of(key)
-
     async def now_ms(self) -> int:
         if self._test_clock is not None:
             return self._test_clock.now_ms()
@@ -68,7 +57,7 @@ class RetriedCommands:
         if self._test_clock is not None:
             return self._test_clock.now_ms()
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        self._clock.observe(now_ms)
+        self.clock.observe(now_ms)
         return now_ms
 
     async def command(self, *command: Argument) -> Any:
@@ -101,11 +90,7 @@ class RetriedCommands:
             servers = await self._link.everywhere()
             return await asyncio.gather(*(server.run((command,)) for server in servers))
 
-        replies = [reply for (reply,) in await self.patiently(attempt)]
-        for reply in replies:
-            if isinstance(reply, Refusal):
-                raise refusal_of(reply) from reply
-        return replies
+        return [accepted(reply) for (reply,) in await self.patiently(attempt)]
 
     async def command_at(self, server: Commands, *command: Argument) -> Any:
         return (await self.ask_at(server, (command,)))[0]

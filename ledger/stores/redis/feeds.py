@@ -8,12 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import START, FeedItem, Position
+from ledger.stores.port import START, FeedFacts, FeedItem, GroupFacts, OwedLines, Position, TakenLines
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import CommandLine
-from ledger.stores.redis.refusals import Refusal, refusal_of
-from ledger.stores.redis.replies import NO_SUCH_KEY, feed_item_of, pairs_of, refused_with
-from ledger.stores.values import FeedFacts, GroupFacts, OwedLines, TakenLines
+from ledger.stores.redis.replies import NO_SUCH_KEY, Refusal, feed_item_of, pairs_of, refusal_of, refused_with
 
 _SEQUENCE_MAX: Final = 2**64 - 1
 

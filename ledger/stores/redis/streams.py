@@ -8,14 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import InputError, LedgerError
 from ledger.core.limits import PAGE_COUNT
-from ledger.stores.port import START, Entry, Foreign, Opening, Position, StreamInfo, StreamKey
+from ledger.stores.port import START, Entry, Foreign, Opening, Position, ShortStream, StreamInfo, StreamKey
 from ledger.stores.redis.commands import RetriedCommands
-from ledger.stores.redis.link import Argument, CommandLine
-from ledger.stores.redis.refusals import Refusal, refusal_of
-from ledger.stores.redis.replies import NO_SUCH_KEY, entries_of, info_of, refused_with
-from ledger.stores.redis.script import Script
-from ledger.stores.sealed import Seal, Stub, broken_stub, decode_seal, sealed_error
-from ledger.stores.values import ShortStream, StreamHead
+from ledger.stores.redis.link import Argument, CommandLine, Script
+from ledger.stores.redis.replies import NO_SUCH_KEY, Refusal, accepted, entries_of, info_of, refusal_of, refused_with
+from ledger.stores.sealed import Seal, StreamHead, Stub, broken_stub, decode_seal, sealed_error
 
 _FIELDS: Final = {b"seal", b"file"}
 """The fields of a stub, also in `seal.lua`, `unseal.lua` and `correct_due.lua`.
@@ -138,7 +135,7 @@ class StreamReads(RetriedCommands):
         place, servers = _Cursor.parse(cursor), await self.everywhere()
         if place.server >= len(servers):
             place = _Cursor()
-        server, pattern = servers[place.server], self.keys.sealable_glob() if sealed else self.keys.stream_glob()
+        server, pattern = servers[place.server], self.keys.sealable_glob if sealed else self.keys.streams_glob
         words = ("MATCH", pattern, "COUNT", count, "TYPE", "hash" if sealed else "stream")
         info, (reply, names) = await self.ask_at(server, (("INFO", "server"), ("SCAN", place.at, *words)))
         run = _run_in(info)
@@ -155,9 +152,7 @@ def _seal_in(key: StreamKey, reply: Any) -> Seal | None:
     """Return the seal in what HGETALL replies; no hash is no seal."""
     if refused_with(reply, "WRONGTYPE"):
         return None
-    if isinstance(reply, Refusal):
-        raise refusal_of(reply) from reply
-    if not reply:
+    if not accepted(reply):
         return None
     fields = dict(zip(reply[::2], reply[1::2], strict=True))
     if fields.keys() != _FIELDS:
@@ -180,9 +175,7 @@ def _head(reply: Any, seal: Seal | None) -> StreamHead:
     """Return the last entry of a stream or a sealed one; what else stands under its key has none."""
     if seal is not None or refused_with(reply, "WRONGTYPE"):
         return StreamHead(START if seal is None else seal.head, seal)
-    if isinstance(reply, Refusal):
-        raise refusal_of(reply) from reply
-    return StreamHead(Position.parse(reply[0][0].decode()) if reply else START)
+    return StreamHead(Position.parse(reply[0][0].decode()) if accepted(reply) else START)
 
 
 def _run_in(info: bytes) -> str:

@@ -8,22 +8,11 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.keys import CENSUS
-from ledger.stores.port import StreamKey
+from ledger.stores.keys import CENSUS, PROJECTORS
+from ledger.stores.port import CHECKPOINTS_VIEW, SKIPPED, FoundFields, StreamKey, ViewAdvance, ViewWrite, WantedFields
 from ledger.stores.redis.commands import RetriedCommands
-from ledger.stores.redis.link import Argument, CommandLine
-from ledger.stores.redis.refusals import Refusal, refusal_of
-from ledger.stores.redis.replies import pairs_of, refused_with
-from ledger.stores.redis.script import Script
-from ledger.stores.values import (
-    CHECKPOINTS_VIEW,
-    PROJECTORS,
-    SKIPPED,
-    FoundFields,
-    ViewAdvance,
-    ViewWrite,
-    WantedFields,
-)
+from ledger.stores.redis.link import Argument, CommandLine, Script
+from ledger.stores.redis.replies import Refusal, accepted, pairs_of, refusal_of, refused_with
 
 _PROJECT: Final = Script.named("project.lua")
 _LOOK_UP: Final = Script.named("look_up.lua")
@@ -57,7 +46,7 @@ class Views(RetriedCommands):
 
     async def views(self) -> Mapping[int, Sequence[str]]:
         names: dict[int, set[str]] = {}
-        async for key in self.scan(self.keys.any_view_glob()):
+        async for key in self.scan(self.keys.views_glob):
             if (parsed := self.keys.parse_view(key)) is not None:
                 names.setdefault(parsed[0], set()).add(parsed[1])
         return {partition: sorted(found) for partition, found in names.items()}
@@ -188,10 +177,7 @@ def _is_before(one: bytes, other: bytes, *, backwards: bool) -> bool:
 
 def _fitting(of_hash: Any, of_sorted: Any) -> Any:
     """Return the reply of the read that fits the type of a view's key."""
-    reply = of_sorted if refused_with(of_hash, "WRONGTYPE") else of_hash
-    if isinstance(reply, Refusal):
-        raise refusal_of(reply) from reply
-    return reply
+    return accepted(of_sorted if refused_with(of_hash, "WRONGTYPE") else of_hash)
 
 
 def _lex_range(prefix: str) -> tuple[bytes, bytes]:

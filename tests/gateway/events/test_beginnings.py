@@ -25,9 +25,8 @@ from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
 from workers.gateway.events.hub import Hub
 from workers.gateway.events.ring import Ring
 from workers.presentation.text import json_line
-from workers.upkeep.import_effects import mark
 from workers.upkeep.stream_checks import check_stream
-from workers.upkeep.transfer import Exported, export_stream, footer, header, read_export, restore_stream
+from workers.upkeep.transfer import Exported, export_stream, footer, header, mark, read_export, restore_stream
 
 RULES = [{"permission": "bash", "pattern": "*", "action": "allow"}]
 SESSIONS = 12
@@ -122,9 +121,9 @@ async def test_a_later_wake_up_brings_the_events_whose_own_was_lost(ledger: Ledg
 async def test_where_a_feed_dropped_lines_a_quiet_session_goes_on_by_time(ledger: Ledger, clock: TestClock) -> None:
     quiet, *others = await quiet_sessions(ledger, 2)
     clock.advance(CLOCK_MARGIN_MS + 1)
-    own = ledger.store.partition_of(StreamKey("session", "ses_0"))
+    own = StreamKey("session", "ses_0").partition(ledger.store.partition_count)
     names = (f"busy_{number}" for number in range(100_000))
-    name = next(one for one in names if ledger.store.partition_of(StreamKey("session", one)) == own)
+    name = next(one for one in names if StreamKey("session", one).partition(ledger.store.partition_count) == own)
     async with following(ledger) as hub:
         await quiet.ask("bash", ["make"])
         busy = await ledger.session(name, rules=RULES)

@@ -71,7 +71,7 @@ async def test_an_event_that_brings_its_session_back_is_told_alone(
 async def test_a_hub_keeps_nothing_of_sessions_that_rest_and_tells_each_event_once(
     ledger: Ledger, clock: TestClock, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "followers_room_bytes", lambda: 2 * SESSION_BYTES)
+    monkeypatch.setattr(hub_module, "room_of", lambda _: 2 * SESSION_BYTES)
     sessions = await quiet_sessions(ledger, 8)
     async with following(ledger, share) as hub:
         for _ in range(3):

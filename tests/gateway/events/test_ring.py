@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.log.fold_room import events_room_bytes
+from ledger.log.fold_room import room_of
 from ledger.log.tail import read_pages
 from ledger.stores.port import Entry, StreamKey
 from ledger.testing import TestClock
@@ -55,8 +55,8 @@ async def test_a_ring_takes_no_more_memory_than_it_counts(
     monkeypatch.setattr("workers.gateway.descriptions._of_this_process", lambda: nothing_kept)
     async with Ledger.connect(server.url, clock=clock) as ledger:
         entries = await entries_of(ledger, more)
-    filled(entries, Ring(events_room_bytes()))  # descriptions and tables are made by then, and stay
-    ring = Ring(events_room_bytes())
+    filled(entries, Ring(room_of("events")))  # descriptions and tables are made by then, and stay
+    ring = Ring(room_of("events"))
     tracemalloc.start()
     try:
         filled(entries, ring)

@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from ledger import Ledger
+from ledger.log.fold_room import room_of
 from ledger.stores.port import StreamKey
 from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import RULES, Inbox
@@ -59,7 +60,9 @@ class Hanging:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that keeps few events for readers who are behind."""
-    monkeypatch.setattr("workers.gateway.events.hub.events_room_bytes", lambda: RING_BYTES)
+    monkeypatch.setattr(
+        "workers.gateway.events.hub.room_of", lambda cache: RING_BYTES if cache == "events" else room_of(cache)
+    )
 
 
 @pytest.mark.usefixtures("little_memory")

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
 
 from ledger import Ledger, Session
 from ledger.core.access_events import Role
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from workers.projector import CatchingUp
 
 PROOF_ENTRY = "permission-ledger.proof"

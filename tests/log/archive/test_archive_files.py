@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from ledger.core.errors import ArchiveError, DamageError, InputError
 from ledger.log.archive.buckets import FolderBucket, check_url, open_bucket
 from ledger.log.archive.files import AT_ONCE_COUNT, ArchiveFiles
-from ledger.log.archive.frames import FRAME_BYTES
-from ledger.log.archive.manifests import Manifest
+from ledger.log.archive.manifests import FRAME_BYTES, Manifest
 from ledger.log.exported import stream_lines, streams_in
 from ledger.log.verify import Head
 from ledger.stores.port import Entry, StreamKey

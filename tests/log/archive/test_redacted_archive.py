@@ -10,12 +10,11 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import ArchiveError, DamageError, InputError, OnHoldError
-from ledger.core.times import DAY_MS
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archive import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sweeping import Sweeping, SweepResult
-from ledger.log.redactable import Pattern
+from ledger.log.redactions import Pattern
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from ledger.testing import TestClock

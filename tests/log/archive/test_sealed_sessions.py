@@ -13,7 +13,7 @@ from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerErro
 from ledger.core.times import DAY_MS
 from ledger.log.archive import archive as archive_module
 from ledger.log.archive import sealing as sealing_module
-from ledger.log.archive.archived_store import all_streams, archive_of
+from ledger.log.archive.archive import all_streams, archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
@@ -141,7 +141,7 @@ async def test_the_rules_of_a_sealed_session_stay_on_the_server_and_judge_it_aga
 async def test_the_views_of_sealed_sessions_are_built_anew_from_the_archive(ledger: Ledger, folder: Path) -> None:
     entries = await lived(ledger)
     await seal(ledger, ONE)
-    await drop_all_views(ledger.store, ledger.store.partition_of(ONE))
+    await drop_all_views(ledger.store, ONE.partition(ledger.store.partition_count))
     assert (await Engine(ledger.store).catch_up(ONE)).events == len(entries)
     assert await is_sealed(ledger)
 
@@ -150,7 +150,7 @@ async def test_the_snapshot_of_a_sealed_session_leaves_the_server_and_none_is_wr
     ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_snapshots_every(4, monkeypatch, sealing_module)
-    entries, partition = await lived(ledger), ledger.store.partition_of(ONE)
+    entries, partition = await lived(ledger), ONE.partition(ledger.store.partition_count)
     assert await load_snapshot(ledger.store, ONE, len(entries)) is not None
     before = await ledger.state_at("ses_1")
     await seal(ledger, ONE)
@@ -488,7 +488,7 @@ async def test_a_reader_keeps_no_more_sealed_sessions_than_their_share_of_the_ro
     await lived(ledger, "ses_2")
     await seal(ledger, ONE, TWO)
     stubs = await seals(ledger.store, [ONE, TWO])
-    monkeypatch.setattr(archive_module, "sealed_room_bytes", lambda: room)
+    monkeypatch.setattr(archive_module, "room_of", lambda _: room)
     archive = archive_module.Archive(ledger.store)
     reads = 0
 

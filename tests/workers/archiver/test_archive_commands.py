@@ -36,7 +36,7 @@ def deadly(cls, name):
 deadly(FolderBucket, "put_new")
 deadly(FolderBucket, "get")
 deadly(RedisStore, "seal")
-deadly(RedisStore, "unseal")
+deadly(RedisStore, "restore")
 deadly(RedisStore, "close_file")
 deadly(FolderBucket, "remove")
 cli(sys.argv[3:], standalone_mode=False)
@@ -171,7 +171,7 @@ def test_a_restore_that_is_killed_leaves_the_session_in_one_place(
     fill(ledger, "ses_1")
     before = exported(ledger, "ses_1")
     ledger("archive", "ses_1", "--to", str(tmp_path / "archive"), code=0)
-    with ledger.beside(KILLED.replace("sys.argv", repr(["", "unseal", when, "restore", "ses_1"]))) as process:
+    with ledger.beside(KILLED.replace("sys.argv", repr(["", "restore", when, "restore", "ses_1"]))) as process:
         assert process.wait(timeout=60) == -9
     assert exported(ledger, "ses_1") == before
     assert ledger("restore", "ses_1", "--json", code=0).row["restored"] is (when == "before")

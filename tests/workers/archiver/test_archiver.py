@@ -13,7 +13,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import Presence
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archive import archive_of
 from ledger.log.archive.sealing import SealRule
 from ledger.stores.port import StreamKey, WorkPlace
 from tests.support.store_calls import seals

@@ -7,7 +7,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import Actor, Asked
-from ledger.log.archive.archived_store import all_streams
+from ledger.log.archive.archive import all_streams
 from ledger.log.tail import read_events
 from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway, no_gateway
 

@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from ledger import Durability, Ledger
+from ledger.stores.keys import PROJECTORS
 from ledger.stores.port import StreamKey
-from ledger.stores.values import PROJECTORS
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES_OF_ALL

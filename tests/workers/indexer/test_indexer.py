@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from ledger import InputError, Ledger, SetupError
-from ledger.log.redactable import Pattern
+from ledger.log.redactions import Pattern
 from tests.projections.looking import RULES
 from tests.support.backends import PARTITION_COUNT
 from tests.support.indexing import NOW_MS, caught_up, ids, index, indexing, search
@@ -20,8 +20,7 @@ from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.indexer import schema, worker
 from workers.indexer.file import IndexFile
-from workers.indexer.query import parse_query
-from workers.indexer.reader import IndexReader
+from workers.indexer.reader import IndexReader, parse_query
 from workers.indexer.schema import FORMAT, NoIndexError, open_to_read, open_to_write
 from workers.indexer.worker import IndexPace
 

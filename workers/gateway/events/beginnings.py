@@ -16,7 +16,8 @@ from ledger.core.commitments import within_append
 from ledger.core.events import Imported
 from ledger.log.tail import nothing_folded, read_pages
 from ledger.log.viewed import pages_of_streams
-from ledger.stores.port import Entry, FeedItem, Position, Store, StreamKey
+from ledger.stores.port import Entry, FeedItem, Position, StreamKey
+from ledger.stores.store import Store
 from workers.gateway.events.follower import Follower
 
 HEADS_AT_ONCE_COUNT: Final = 500
@@ -116,7 +117,7 @@ class Beginnings:
             return self._found[key], True
         (head,) = await self._store.heads([key])
         # Earlier lines about the stream come first, also where their wake-ups were lost.
-        is_complete = await self.read(news, [self._store.partition_of(key)])
+        is_complete = await self.read(news, [key.partition(self._store.partition_count)])
         beginning = AfterHead(head.at.version) if is_complete else ByTime(self._place.since_ms)
         return self._found.setdefault(key, beginning), is_complete
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
-from ledger.log.fold_room import events_room_bytes, followers_room_bytes
+from ledger.log.fold_room import room_of
 from ledger.log.fresh_folds import fold_before
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS
 from ledger.log.tail import LostHistoryError, fold_entries, nothing_folded, read_pages
@@ -81,10 +81,10 @@ class Hub:
         self._ledger = ledger
         self.store = ledger.store
         self._lineages = Lineages(ledger)
-        self.followers = Followers(followers_room_bytes())
+        self.followers = Followers(room_of("followers"))
         self.heads: dict[StreamKey, Position] = {}
         """The last published entry of each stream that was followed, or in which something happened since."""
-        self.ring = Ring(events_room_bytes())
+        self.ring = Ring(room_of("events"))
         self._run = secrets.token_hex(8)
         self._beginnings = Beginnings(ledger.store)
         self._wanted: dict[StreamKey, Position] = {}
@@ -127,7 +127,7 @@ class Hub:
     async def follow(self, key: StreamKey) -> Follower:
         """Return a stream's state, kept current as long as it has readers. Raises StoreError, DamageError."""
         self._listen()
-        await self._ledger.streams.subscribe(self.store.partition_of(key))
+        await self._ledger.streams.subscribe(key.partition(self.store.partition_count))
         while (follower := self.followers.get(key)) is None or key in self._wanted:
             if follower is None and not self._following_all and key not in self._wanted:
                 self.heads[key] = (await self.store.heads([key]))[0].at
@@ -193,7 +193,7 @@ class Hub:
 
     def _gap(self, partition: int) -> None:
         for key, follower in self.followers.items():
-            if self.store.partition_of(key) == partition:
+            if key.partition(self.store.partition_count) == partition:
                 self._want(key, follower.position)
         if self._following_all:
             self._again.set()

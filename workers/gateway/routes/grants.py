@@ -14,10 +14,8 @@ from ledger.client.grant_list import GrantList
 from ledger.client.results import Approved
 from ledger.core.errors import DamageError, InputError, UnknownGrantError
 from ledger.core.ids import check_id
-from ledger.core.times import parse_duration
-from ledger.log.completed import Listed
 from ledger.log.places import GrantPlace
-from ledger.log.surveys import StreamProblem
+from ledger.log.surveys import Listed, StreamProblem
 from ledger.stores.port import StreamKey
 from projections import queries
 from workers.gateway.bodies import GrantBody

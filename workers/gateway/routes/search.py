@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from ledger.client.results import Pending, result_of
 from ledger.core.errors import LedgerError
 from ledger.core.times import format_time_or_none
-from ledger.log.askers import gone_anywhere
+from ledger.log.inboxes import gone_anywhere
 from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey
 from workers.gateway.descriptions import described
@@ -19,7 +19,7 @@ from workers.gateway.inboxes import lineage
 from workers.gateway.parameters import Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts, result_row
-from workers.indexer.query import parse_query
+from workers.indexer.reader import parse_query
 
 
 async def find_by_id(gateway: Gateway, principal: Principal, request_id: str, session: str | None) -> Row:

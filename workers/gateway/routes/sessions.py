@@ -17,7 +17,8 @@ from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.events import Outcome
 from ledger.core.times import parse_moment, parse_time
 from ledger.log.places import scope_of
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import StreamKey
+from ledger.stores.store import Store
 from projections import queries
 from projections.sentences import timeline_page
 from projections.sessions import Latest

@@ -1,21 +1,41 @@
-"""Links to the primary that sentinels name; redis-py asks them for each new connection.
+"""What redis-py does for plain servers: TLS by the options that it knows in a URL, and the primary that sentinels name.
 
-After a failover the old connection breaks or refuses writes, and the next one goes to the promoted server.
+Sentinels are asked for each new connection. After a failover the old connection breaks or refuses writes, and the next
+one goes to the promoted server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ssl import SSLContext
 from typing import Any
 
+from redis.asyncio.connection import Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from ledger.stores.redis.connection import Address
-from ledger.stores.redis.link import CommandLine, Link, LinkError
+from ledger.stores.redis.link import Address, CommandLine, Link, LinkError
 from ledger.stores.redis.replies import refused_with
+
+
+def options_of(url: str) -> dict[str, Any]:
+    """Return what a URL says besides a server, a user and a database. Raises ValueError."""
+    ours = ("db", "host", "password", "path", "port", "username")
+    return {name: value for name, value in parse_url(url).items() if name not in ours}
+
+
+def tls_of(options: Mapping[str, Any]) -> Callable[[], SSLContext] | None:
+    """Return what makes the context; None without TLS. Raises ValueError, and TypeError for an unknown option."""
+    others = dict(options)
+    kind = others.pop("connection_class", Connection)
+    try:
+        connection = kind(**others)
+    except RedisError as error:
+        raise ValueError(str(error)) from None
+    return connection.ssl_context.get if isinstance(connection, SSLConnection) else None
+
 
 SENTINEL_ANSWER_SECONDS = 1.0
 """The timeout of a sentinel, after which the next one is asked."""
