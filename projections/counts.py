@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final
 
-from ledger.core.durations import DAY_MS
+from ledger.core.event_shapes import Notification
 from ledger.core.events import DeadlineMoved, Expired, Replied
-from ledger.core.notification_event import Notification
+from ledger.core.times import DAY_MS
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite

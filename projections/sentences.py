@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 from ledger.core import events
 from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
-from ledger.core.durations import SECOND_MS, format_duration
+from ledger.core.event_shapes import Notification
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
-from ledger.core.times import format_time
+from ledger.core.times import SECOND_MS, format_duration, format_time
 from ledger.log.history import HistoryCache
 from ledger.session.approvals import counting
 from ledger.session.state import SessionState

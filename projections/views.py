@@ -21,6 +21,7 @@ from ledger.access.state import AccessState
 from ledger.client.grant_uses import grants_behind
 from ledger.client.pending_list import scopes_of
 from ledger.client.results import Approved, Pending
+from ledger.core.event_shapes import Notification
 from ledger.core.events import (
     Asked,
     ClientConnected,
@@ -36,7 +37,6 @@ from ledger.core.events import (
     UseTaken,
 )
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.core.notification_event import Notification
 from ledger.log.places import (
     ALL,
     APPROVED_VIEW,
@@ -51,7 +51,7 @@ from ledger.log.places import (
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, SESSIONS_VIEW, USED_VIEW, USES_VIEW
 from ledger.policy.stored_rules import RulesState
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import Request, SessionState, Settled
 from ledger.stores.port import CHECKPOINTS_VIEW, SKIPPED, StreamKey, ViewWrite
 from projections.counts import (

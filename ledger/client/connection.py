@@ -10,7 +10,7 @@ from ledger.client.results import Pending, Result
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Presence
 from ledger.core.limits import DURATION_MS_MAX, LEASE_MS
-from ledger.core.replies import Answer
+from ledger.core.requests import Answer
 from ledger.stores.store import Clock
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, fie
 from ledger.log.streams import Streams
 from ledger.log.surveys import Listed, ListPage, Survey, Until, ViewPage, check_count, completed, survey
 from ledger.log.viewed import USED_VIEW, fields_of_streams, unprojected
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, WantedFields
 from ledger.stores.store import Store

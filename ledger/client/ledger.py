@@ -38,6 +38,7 @@ from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.requests import Answer, check_actor, check_folder, check_message, check_name, check_uses, make_question
 from ledger.core.timeouts import Timeouts
+from ledger.core.times import check_duration_ms
 from ledger.log.archive.archive import all_streams, with_archive
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
@@ -49,7 +50,6 @@ from ledger.project import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
 from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
-from ledger.session.tiers import records_clients
 from ledger.stores.durability import Durability
 from ledger.stores.port import StreamKey
 from ledger.stores.store import Clock, Store

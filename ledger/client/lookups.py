@@ -29,9 +29,11 @@ from ledger.log.viewed import (
     REQUESTS_VIEW,
     USES_VIEW,
     pages_of_streams,
+    projects_of,
     streams_behind,
 )
-from ledger.session.state import SessionState
+from ledger.session.releases import releases
+from ledger.session.state import SessionState, in_order
 from ledger.stores.port import FoundFields, Position, StreamKey
 
 if TYPE_CHECKING:

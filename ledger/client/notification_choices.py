@@ -25,6 +25,7 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENDPOINT_LENGTH_CHARS, MUTED_SERVICES_COUNT
 from ledger.core.requests import check_message, check_name
 from ledger.log.inboxes import ANSWERING
+from ledger.log.stream import Stream
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ledger.client.lookups import PENDING_SESSIONS_MAX
 from ledger.client.results import Pending, pending_of
-from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
 from ledger.log.streams import Streams
 from ledger.log.surveys import Listed, ListPage, StreamProblem, Survey, Until, ViewPage, check_count, completed, survey

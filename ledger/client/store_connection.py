@@ -11,6 +11,7 @@ from typing import Final
 from ledger.core.errors import InputError, StoreError
 from ledger.masks.masking import Masks
 from ledger.stores.embedded import EmbeddedServer, embedded_server
+from ledger.stores.secrets import deployment_secret
 from ledger.stores.store import Store
 from ledger.stores.urls import embedded_folder
 

@@ -16,8 +16,9 @@ from ledger.core.errors import InputError, UnauthorizedError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
-from ledger.core.times import format_time
+from ledger.core.times import check_duration_ms, format_time
 from ledger.log.inboxes import TokenHolder, person_of
+from ledger.log.stream import Stream
 from ledger.stores.secrets import replace_link_key
 
 if TYPE_CHECKING:

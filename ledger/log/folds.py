@@ -6,12 +6,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from ledger.access.freeze import FREEZE_ID, FreezeState, decide_freeze, evolve_freeze
-from ledger.access.holds import HOLDS_ID, HoldState, decide_holds, evolve_holds
+from ledger.access.freeze import (
+    FREEZE_ID,
+    HOLDS_ID,
+    FreezeState,
+    HoldState,
+    decide_freeze,
+    decide_holds,
+    evolve_freeze,
+    evolve_holds,
+)
 from ledger.access.notifications import NOTIFICATIONS_ID, NotificationsState, decide_notifications, evolve_notifications
-from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState, decide_passkeys, evolve_passkeys
+from ledger.access.passkeys import PASSKEYS_ID, PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.access.state import ACCESS_ID, AccessState, decide_access, evolve_access
-from ledger.core.allowing import any_allowing
 from ledger.core.errors import LedgerError
 from ledger.core.events import Asked, Cancelled, Claimed, Event, Expired, LogRegressed, Presence, Reopened, Replied
 from ledger.core.freezes import any_allowing
@@ -31,7 +38,6 @@ from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
 from ledger.session.rounds import decide_repeat
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
-from ledger.session.tiers import records_clients
 from ledger.stores.port import NOTHING_DUE, Due, StreamKey
 from ledger.stores.store import Store
 

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from ledger.access.state import AccessState, Token
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.core.limits import LEASE_MS
+from ledger.core.times import DAY_MS
 from ledger.stores.port import AskersOf
 from ledger.stores.store import Store
 

@@ -8,8 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from ledger.core import chain, codec
+from ledger.core import codec
 from ledger.core.codec import EntryFields
+from ledger.core.commitments import within_append
 from ledger.core.errors import EventSizeError, LedgerError
 from ledger.core.events import Actor, Event, Presence
 from ledger.core.grants import Recorded
@@ -227,7 +228,7 @@ class Batch(Generic[S]):
         version, actor = self.after.version + len(self.events), plan.actor
         for event in plan.events:
             event_id = plan.event_id or new_event_id()
-            prev = self.prev if last is None else chain.within_append(version, last)
+            prev = self.prev if last is None else within_append(version, last)
             detail = getattr(event, "detail", None)
             salt = "" if detail is None or detail.salt else new_salt()
             fields = codec.encode(shortened(event, said), event_id=event_id, prev=prev, actor=actor, salt=salt)

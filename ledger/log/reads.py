@@ -11,8 +11,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from ledger.core.durations import DAY_MS
-from ledger.core.times import format_time
+from ledger.core.times import DAY_MS, format_time
 from ledger.stores.store import Store
 
 ReadKind = Literal["sign_in", "failed_sign_in", "link_view", "look", "export"]

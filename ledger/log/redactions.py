@@ -8,8 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from ledger.core import chain, codec
+from ledger.core import codec
 from ledger.core.codec import NewerEvent
+from ledger.core.commitments import after_entry
 from ledger.core.errors import InputError, StoreError
 from ledger.core.events import Actor, Asked, Granted, ReasonDetail, Redacted, ToolFinished, event_type
 from ledger.core.grants import Recorded

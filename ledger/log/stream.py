@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ledger.core import chain, codec
-from ledger.core.allowing import any_allowing, any_binding
+from ledger.core import codec
+from ledger.core.commitments import after_entry, genesis
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.core.events import Presence, Redacted
+from ledger.core.freezes import any_allowing, any_binding
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.fresh_folds import fresh_fold
@@ -86,8 +87,8 @@ class CachedFold(Generic[S]):
 
     def _next_prev(self) -> str:
         if self.position == START:
-            return chain.genesis(self.key.kind, self.key.id)
-        return chain.after_entry(self.position.ms, self.position.version, self._payload)
+            return genesis(self.key.kind, self.key.id)
+        return after_entry(self.position.ms, self.position.version, self._payload)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -14,13 +14,14 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from ledger.access.state import AccessState, evolve_access
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import follows, genesis
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import ENTRY_MS_MAX, PAGE_COUNT
 from ledger.policy.stored_rules import RulesState, evolve_rules
-from ledger.project.state import ProjectState, evolve_project
+from ledger.project import ProjectState, evolve_project
 from ledger.session.brief import SAYING, fill_in
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
@@ -79,9 +80,9 @@ def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_pa
             f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
         ) from error
     if version == 1:
-        linked = before.ms == 0 and envelope.prev == chain.genesis(key.kind, key.id)
+        linked = before.ms == 0 and envelope.prev == genesis(key.kind, key.id)
     else:
-        linked = ms >= before.ms and chain.follows(envelope.prev, ms, before.ms, before.version, before_payload)
+        linked = ms >= before.ms and follows(envelope.prev, ms, before.ms, before.version, before_payload)
     if not linked:
         raise DamageError(
             f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from ledger.core import chain, codec
-from ledger.core.commitments import is_commitment_to
+from ledger.core import codec
+from ledger.core.commitments import after_entry, follows, genesis, is_commitment_to, within_append
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.late_patterns import late_pattern
@@ -217,7 +217,7 @@ class StreamReading:
                 "one of them was re-dated"
             )
             self._report(entry.version, "redated", text)
-        elif prev is not None and not chain.follows(prev, entry.ms, before.ms, before.version, before.payload):
+        elif prev is not None and not follows(prev, entry.ms, before.ms, before.version, before.payload):
             text = (
                 f"version {before.version} is not what version {entry.version} was written after: "
                 "the content or the time of one of them was changed"
@@ -366,7 +366,7 @@ def whole_entries(key: StreamKey, entries: Sequence[Entry], info: StreamInfo) ->
 
 
 def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> bool:
-    follows = chain.follows
+    follows = follows
     before_ms = before_version = 0
     before_payload = b""
     event_ids: set[bytes] = set()
@@ -376,7 +376,7 @@ def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[Pa
             return False
         prev = written_prev.decode("latin-1")  # never fails; other characters than those of a hash only differ from it
         if version == 1:
-            linked = prev == chain.genesis(key.kind, key.id)
+            linked = prev == genesis(key.kind, key.id)
         else:
             linked = ms >= before_ms and follows(prev, ms, before_ms, before_version, before_payload)
         if not linked or event_type in _CONCERNING_OTHERS or not _is_committed(content, commitment):

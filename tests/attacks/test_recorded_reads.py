@@ -12,6 +12,7 @@ import redis
 from ledger import Ledger
 from ledger.core.errors import StoreError
 from ledger.core.events import Actor
+from ledger.core.times import DAY_MS
 from ledger.log.archive.archive import all_streams
 from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, ReadKind, record, recorded
 from ledger.stores.secrets import link_key

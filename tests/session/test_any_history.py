@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ledger.core import codec
 from ledger.core.events import Settings
 from ledger.core.policy import ReplyKind
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
 from ledger.log.tail import read_entry
 from ledger.log.verify import head_of, verify_entries
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished

@@ -7,7 +7,7 @@ import pytest
 from ledger.core.errors import RedactedError
 from ledger.core.events import ReasonDetail, Redacted, Replied
 from ledger.core.policy import ReplyKind
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.log.tail import read_entry
 from ledger.session.commands import Command
 from ledger.session.evolve import evolve

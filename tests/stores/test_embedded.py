@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from ledger.core.file_locks import FileLock, is_held
+from ledger.core.regular_files import FileLock, is_held
 from ledger.stores.embedded import EmbeddedServerError, embedded_server, probe, stop
 from ledger.stores.embedded.folder import LOG_BYTES_MAX, DataFolder
 from ledger.stores.embedded.launch import find_binary

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 import redis
 
-from ledger.core.file_locks import FileLock, is_held
+from ledger.core.regular_files import FileLock, is_held
 from ledger.stores.embedded import EmbeddedServerError, embedded_server, stop
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.embedded.launch import find_binary

@@ -23,6 +23,7 @@ from ledger.core.commitments import after_entry, genesis, within_append
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event, GrantBounds, Presence, Replied, Value
 from ledger.core.grants import Recorded, derived_event_id
+from ledger.core.times import parse_duration
 from ledger.log.plans import SYSTEM
 from ledger.log.tail import read_entry
 from ledger.policy import Policy, PolicySource, compile_policy

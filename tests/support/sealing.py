@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.stores.port import Due, Entry, StreamKey
 from ledger.stores.sealed import Seal, archive_file
 from ledger.stores.store import Store

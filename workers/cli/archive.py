@@ -10,6 +10,7 @@ import click
 from ledger import UnknownSessionError
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
+from ledger.core.times import DAY_MS, parse_duration
 from ledger.log.archive.archive import archive_of
 from ledger.log.archive.sealing import IDLE_MS, Sealing, SealResult, SealRule
 from ledger.log.archive.sweeping import Sweeping

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger.client.results import pending_of, result_of
-from ledger.core.durations import SECOND_MS
-from ledger.core.times import format_time_or_none
+from ledger.core.times import SECOND_MS, format_time_or_none
 from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import WaitingPlace
 from ledger.log.surveys import Listed, ListPage, StreamProblem

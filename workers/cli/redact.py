@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from ledger import DamageError, InputError
-from ledger.core.durations import parse_duration
-from ledger.core.times import parse_time
+from ledger.core.times import parse_duration, parse_time
 from ledger.log.redactions import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable, StreamPlan
 from ledger.stores.port import FilesRewritten, StreamKey
 from workers.cli.base import checked, command, local_actor, with_ledger

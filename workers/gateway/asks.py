@@ -27,7 +27,7 @@ from ledger.core.operands import Operand
 from ledger.core.policy import Call
 from ledger.core.questions import Runner, claim_id_of
 from ledger.core.requests import AskDetails
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.times import SECOND_MS, parse_duration
 from ledger.log.inboxes import RENEW_SECONDS, forget_asker, see_asker
 from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_of

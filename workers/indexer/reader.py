@@ -16,9 +16,8 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from ledger.client.why import PastRequest, PastRequests
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
-from ledger.core.times import format_time, format_time_or_none, parse_moment, parse_time
+from ledger.core.times import format_time, format_time_or_none, parse_duration, parse_moment, parse_time
 from ledger.session.state import SessionState
 from ledger.stores.secrets import deployment_secret
 from ledger.stores.store import Store

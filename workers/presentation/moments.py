@@ -15,6 +15,7 @@ from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import Moment
 from ledger.log.surveys import CURSOR_DIGITS
+from ledger.session.decision import records_clients
 from ledger.session.open_claims import open_claims
 from ledger.session.state import Client, SessionState
 from projections.sessions import summary_of

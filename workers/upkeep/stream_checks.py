@@ -16,13 +16,13 @@ import msgspec
 
 from ledger.access.passkey_checks import Known
 from ledger.access.state import ACCESS_ID, AccessState, Token, evolve_access
-from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
-from ledger.core.durations import MINUTE_MS
+from ledger.client.passkey_audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
 from ledger.core.errors import DamageError, RulesUnreadableError
 from ledger.core.events import Actor, Granted, Imported, Replied, TokenCreated
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.core.policy import demand_rules
+from ledger.core.times import MINUTE_MS
 from ledger.log.inboxes import ANSWERING
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import fold_entries, nothing_folded, raw_page, read_short_streams

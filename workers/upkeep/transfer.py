@@ -17,7 +17,8 @@ from msgspec import to_builtins
 
 from ledger import Ledger
 from ledger.client.results import Approved
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Actor, GrantBounds, Imported
 from ledger.core.grants import StandingGrant, in_force
@@ -39,7 +40,7 @@ from ledger.log.rulesets import read_ruleset
 from ledger.log.surveys import StreamProblem, problem_of
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Head, Problem, head_of, verify_entries
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import START, Due, Entry, Position, RawEntry, StreamKey
 from ledger.stores.store import Store
@@ -123,7 +124,7 @@ def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -
     """Return the entry that follows an imported stream and marks it as imported."""
     last = entries[-1]
     event = Imported(versions=last.version, hash=head_of(last).hash, in_force_count=in_force_count)
-    prev = chain.after_entry(last.ms, last.version, last.payload)
+    prev = after_entry(last.ms, last.version, last.payload)
     fields = codec.encode(event, event_id=new_event_id(), prev=prev, actor=actor, salt=new_salt())
     return Entry(max(now_ms, last.ms), last.version + 1, *fields)
 

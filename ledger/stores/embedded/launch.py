@@ -22,7 +22,7 @@ from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ledger.core.file_locks import FileLock
+    from ledger.core.regular_files import FileLock
     from ledger.stores.embedded.folder import DataFolder
 
 EngineName = Literal["redis", "valkey"]

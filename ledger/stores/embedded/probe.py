@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ledger.core.file_locks import FileLock
+from ledger.core.regular_files import FileLock
 from ledger.stores.embedded.errors import AbandonedError, EmbeddedServerError
 
 if TYPE_CHECKING:

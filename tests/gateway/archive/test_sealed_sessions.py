@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ledger import Ledger
-from ledger.core.durations import DAY_MS
+from ledger.core.times import DAY_MS
 from ledger.log.archive.archive import archive_of
 from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.stores.port import StreamKey

@@ -10,6 +10,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import ArchiveError, DamageError, InputError, OnHoldError
+from ledger.core.times import DAY_MS
 from ledger.log.archive.archive import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles

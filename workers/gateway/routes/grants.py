@@ -14,6 +14,7 @@ from ledger.client.grant_list import GrantList
 from ledger.client.results import Approved
 from ledger.core.errors import DamageError, InputError, UnknownGrantError
 from ledger.core.ids import check_id
+from ledger.core.times import parse_duration
 from ledger.log.places import GrantPlace
 from ledger.log.surveys import Listed, StreamProblem
 from ledger.stores.port import StreamKey
