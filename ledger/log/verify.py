@@ -366,7 +366,6 @@ def whole_entries(key: StreamKey, entries: Sequence[Entry], info: StreamInfo) ->
 
 
 def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> bool:
-    follows = follows
     before_ms = before_version = 0
     before_payload = b""
     event_ids: set[bytes] = set()
