@@ -18,9 +18,10 @@ from ledger.policy.checks import RuleOrigin, origin_of, shown
 from ledger.policy.dialect import AnswerEffects
 from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import file_members
 from ledger.policy.loader import drop_allows, read_section
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, WildcardReading, last_match, restricting
-from ledger.policy.opencode.hard import OpenCodeCommands, tightened
+from ledger.policy.opencode.hard import OpenCodeCommands, files_named, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.policy import BASH, EXTERNAL, OpenCodeJudging, OpenCodePolicy
@@ -253,16 +254,8 @@ class BrutusCommands(OpenCodeCommands):
         )
         return [words for words in found if words]
 
-    def outside(self, path: str, directory: str) -> bool:
-        return not self.asks_first and self.places.leads_out(path, directory)
-
-    def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """Apply the rules for `read` and `edit`, inside the project."""
-        if self.places.leads_out(path, directory):
-            return None
-        whole = posixpath.normpath(posixpath.join(directory, path))
-        rule = last_match(self.places.from_worktree(whole), self.rules.of(access.value))
-        return None if rule is None or rule.action is not Verdict.ALLOW else Ruling(Verdict.ALLOW, rule.refs)
+    def external(self, path: str) -> str:
+        return path
 
 
 class BrutusJudging(OpenCodeJudging):
@@ -336,7 +329,8 @@ class BrutusJudging(OpenCodeJudging):
         """Yield the restricted ones among the other readings of the call's paths and addresses."""
         places, permission = self.places, self.request.permission
         fetches = permission == "webfetch"
-        for text in _subjects(self.call.input):
+        yield from files_named(permission, self.call, places, self.policy.compiled)
+        for text in dict.fromkeys((*_subjects(self.call.input), *file_members(self.call.input))):
             address = read_address(text) if ":" in text or fetches else None
             for reading in address.texts if address is not None else ():
                 yield from self._restricted(reading)

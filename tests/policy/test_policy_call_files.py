@@ -172,3 +172,90 @@ def test_the_links_of_the_judging_process_are_not_those_of_the_agent(tmp_path: P
     assert facts.resolve(f"{tmp_path}/a/x") == f"{tmp_path}/a/x"
     found = spelled_paths("way/x", str(tmp_path), None, facts)
     assert f"{tmp_path}/x" in found
+
+
+OTHER_TOOLS: Final = {"betcode": "mcp__fs__run", "claude": "mcp__fs__run", "opencode": "fs_run", "brutus": "fs_run"}
+WITH_MCP: Final = {
+    "permissions": {**TOOL_RULES["permissions"], "allow": [*TOOL_RULES["permissions"]["allow"], "mcp__fs"]}
+}
+
+
+def judge_other(dialect: str, value: dict[str, Any]) -> Verdict:
+    config = WITH_MCP if dialect in ("betcode", "claude") else WILDCARDS
+    options = {"cwd": FOLDER, "home": HOME, "fs": FACTS}
+    policy = compile_policy(PolicySource(dialect, (Layer("r", config=config),), options))
+    return policy.evaluate(Call(OTHER_TOOLS[dialect], (), OTHER_TOOLS[dialect], value)).verdict
+
+
+@every("dialect", DIALECTS)
+@every(
+    "value",
+    [
+        {"path": ".env"},
+        {"target": "innocent.txt"},
+        {"paths": ["a.ts", ".ENV"]},
+        {"uri": "file:///home/ann/shop/%2eenv"},
+        {"edits": [{"file_path": ".env", "new_string": "x"}]},
+        {"options": {"input": {"files": [".env"]}}},
+        {"files": {".env": "x"}},
+        {"args": ["cat", ".env"]},
+        {"command": "cat", "args": [".env"]},
+        {"command": "cat .env"},
+        {"argv": ["sh", "-c", "cat .env"]},
+        {"cwd": "src", "name": "../.env"},
+        {"directory": "far", "name": "../key"},
+        {"include": "{.env,x}"},
+        {"glob": "src/*.key"},
+        {"changes": "*** Begin Patch\n*** Update File: .env\n@@\n-a\n+b\n*** End Patch"},
+    ],
+)
+def test_a_file_that_any_member_of_any_tool_may_name_is_asked_about(dialect: str, value: dict[str, Any]) -> None:
+    assert judge_other(dialect, value) is Verdict.ASK
+
+
+@every("dialect", DIALECTS)
+@every(
+    "value",
+    [
+        {"path": "src/a.ts"},
+        {"title": "fix the reading of .env files", "body": "cat .env"},
+        {"content": ".env", "path": "a.ts"},
+        {"query": ".env"},
+        {"command": "ls src"},
+        {"args": ["grep", "-rn", "env", "src"]},
+        {"url": "https://example.org/.env"},
+        {"include": "*.ts"},
+        {"number": 3},
+        {},
+    ],
+)
+def test_texts_that_name_no_restricted_file_change_nothing(dialect: str, value: dict[str, Any]) -> None:
+    assert judge_other(dialect, value) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("dialect", ["betcode", "claude", "opencode"])
+@pytest.mark.parametrize(
+    ("glob", "verdict"),
+    [
+        ("{.env,x}", Verdict.ASK),
+        ("src/{a,b}.key", Verdict.ASK),
+        ("*.ts *.key", Verdict.ASK),
+        ("*.ts,*.key", Verdict.ASK),
+        ("*.k?y", Verdict.ASK),
+        ("*.ts", Verdict.ALLOW),
+        ("*.{ts,tsx}", Verdict.ALLOW),
+        ("!*.key", Verdict.ALLOW),
+    ],
+)
+def test_a_search_picks_what_its_globs_may_match_at_any_depth(dialect: str, glob: str, verdict: Verdict) -> None:
+    tool, member = ("grep", "include") if dialect == "opencode" else ("Grep", "glob")
+    assert judge(dialect, tool, {"pattern": ".env", member: glob}) is verdict
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_file_tool_is_judged_by_each_path_in_it(dialect: str) -> None:
+    reading, editing, member = DIALECTS[dialect]
+    for nested in ({"edits": [{"file_path": ".env"}]}, {"edits": [{"path": ".env"}]}, {"paths": [".env"]}):
+        assert judge(dialect, editing, {member: "src/a.ts", **nested}) is Verdict.DENY
+        assert judge(dialect, reading, {member: "src/a.ts", **nested}) is Verdict.DENY
+    assert judge(dialect, editing, {member: "src/a.ts", "old_string": ".env", "content": ".env"}) is Verdict.ALLOW

@@ -26,7 +26,7 @@ from ledger.policy.toolrules.commands import (
 )
 from ledger.policy.toolrules.domains import is_unreadable
 from ledger.policy.toolrules.grants import GrantedRules, texts_of
-from ledger.policy.toolrules.paths import RESTRICTED_FILE, access_of, files_of, governs, is_access_rule, is_path_tool
+from ledger.policy.toolrules.paths import RESTRICTED_FILE, accesses_of, files_of, governs, is_access_rule, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule
 
 
@@ -140,7 +140,7 @@ class BetCodeJudge:
         decision = decide(self.rules.restricting, restricts)
         if decision is not None and strictest((part.verdict, decision.verdict)) is not part.verdict:
             return Part(part.text, decision.verdict, decision.refs, liftable=False), decision, None
-        about = self.rules.of_files[access_of(tool)]
+        about = [rule for access in accesses_of(tool) for rule in self.rules.of_files[access]]
         picked = tuple([rule for rule in about if matching.denies_glob(rule, files.globs)])
         if part.verdict is Verdict.ALLOW and picked:
             asking = TierDecision(Verdict.ASK, picked)

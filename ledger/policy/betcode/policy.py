@@ -61,7 +61,8 @@ class BetCodePolicy(ToolRulePolicy):
         path = None if written is None else absolute(written, judge.matching.base, judge.matching.home)
         part, decision = judge.tool(tool, value, path)
         reason = None
-        if self._options.hardened and path is not None and part.verdict is not Verdict.DENY:
+        may_name_files = path is not None or (not is_path_tool(tool) and any(self._sorted.of_files.values()))
+        if self._options.hardened and may_name_files and part.verdict is not Verdict.DENY:
             part, decision, reason = judge.tightened(tool, value, (part, decision))
         always = (tool,) if not self._options.hardened or path is None else (exact_path(tool, path),)
         return _evaluation([(part, decision)], always, reason)

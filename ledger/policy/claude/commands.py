@@ -28,7 +28,7 @@ from ledger.policy.toolrules.commands import (
     touched,
 )
 from ledger.policy.toolrules.grants import GrantedRules
-from ledger.policy.toolrules.paths import absolute, is_access_rule
+from ledger.policy.toolrules.paths import absolute
 from ledger.policy.toolrules.rule import ToolRule
 
 _PATTERNS_MAX: Final = 4_096
@@ -147,8 +147,7 @@ class ClaudeCommands(CommandRules):
         return None
 
     def guards_files(self) -> bool:
-        restricting = [rule for rule in self.places.rules if rule.action is not Verdict.ALLOW]
-        return any(is_access_rule(rule, access) for rule in restricting for access in Access)
+        return self.places.guards()
 
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         """Apply the rules for files; a file that a command reads can be denied, but is never asked about."""

@@ -10,7 +10,7 @@ from ledger.policy.matching.paths import PathMatcher, ignore_glob, ignore_reache
 from ledger.policy.reach import within
 from ledger.policy.shell.model import Access
 from ledger.policy.spelled import ANY_FILE
-from ledger.policy.toolrules.paths import absolute, is_access_rule, relative, split_root
+from ledger.policy.toolrules.paths import ACCESS_RULE, absolute, is_access_rule, relative, split_root
 from ledger.policy.toolrules.policy import ToolRuleOptions
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, is_unknown, possible_roots
@@ -41,6 +41,10 @@ class ClaudePlaces:
         self.rules = [rule for rule in rules if rule.specifier is not None]
         self._real_cwd = options.facts.resolve(options.cwd)
         self._resolved: dict[str, str] = {}  # one call may name the same file many thousand times
+
+    def guards(self) -> bool:
+        """Return whether a rule restricts particular files."""
+        return any(one.action is not Verdict.ALLOW and one.tool in ACCESS_RULE.values() for one in self.rules)
 
     def absolute(self, path: str) -> str:
         return absolute(path, self.base, self.home)

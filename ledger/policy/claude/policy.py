@@ -11,14 +11,14 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict
 from ledger.policy.claude.commands import ClaudeCommands
 from ledger.policy.claude.lines import behind_wrappers, hardened_proposals, judge_line
 from ledger.policy.claude.places import ClaudePlaces
-from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
+from ledger.policy.claude.tools import DENIED_FILE, UNASKED, Tools, ToolVerdict, has_member, whole_tool
 from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.model import Analysis
 from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import GrantedRules, grant_rule
-from ledger.policy.toolrules.paths import RESTRICTED_FILE, access_of, files_of, governs, is_path_tool, path_of
+from ledger.policy.toolrules.paths import RESTRICTED_FILE, accesses_of, files_of, governs, is_path_tool, path_of
 from ledger.policy.toolrules.policy import ToolRuleOptions, ToolRulePolicy
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
 from ledger.policy.unknown import readable_evaluation
@@ -117,18 +117,20 @@ class _Judge:
         written = path_of(tool, value, self.places.base) if is_path_tool(tool) else None
         path = None if written is None else self.places.absolute(written)
         found = self.tools.judge(tool, value, path)
-        if self.options.hardened and is_path_tool(tool) and found.verdict is not Verdict.DENY:
+        may_name_files = is_path_tool(tool) or (tool not in UNASKED and self.places.guards())
+        if self.options.hardened and found.verdict is not Verdict.DENY and may_name_files:
             found = self._tightened(found, tool, value)
         return _single(path or tool, _in_mode(found, self.options.mode, tool))
 
     def _tightened(self, found: ToolVerdict, tool: str, value: Any) -> ToolVerdict:
         """Return the stricter of a verdict and the rules on every file that the input may lead to."""
-        places, access = self.places, access_of(tool)
+        places, kinds = self.places, accesses_of(tool)
         files = files_of(tool, value, places.base, places.home, places.facts)
-        if denied := places.restricting(Verdict.DENY, access, files.paths):
+        if denied := places.restricting(Verdict.DENY, kinds[0], files.paths):
             return ToolVerdict(Verdict.DENY, _refs(denied), DENIED_FILE)
-        asked = places.restricting(Verdict.ASK, access, files.paths)
-        asked += tuple(rule for one in (Verdict.DENY, Verdict.ASK) for rule in places.naming(one, access, files.globs))
+        asked = places.restricting(Verdict.ASK, kinds[0], files.paths)
+        for action in (Verdict.DENY, Verdict.ASK):
+            asked += tuple(rule for access in kinds for rule in places.naming(action, access, files.globs))
         if asked and found.verdict is Verdict.ALLOW:
             return ToolVerdict(Verdict.ASK, _refs(asked), reason=RESTRICTED_FILE)
         if files.reason is not None and found.verdict is Verdict.ALLOW:

@@ -202,14 +202,11 @@ class CodeliaCommands(CommandRules):
         self.judge, self.text = judge, text
 
     def allow(self, command: ShellCommand) -> Ruling | None:
-        """Allow a command without redirections.
-
-        Only `allow_line` allows a redirection, even one without effect (codelia.md 6.4, supplement).
-        """
-        if command.redirects or command.assignments:
+        """Allow a command without assignments; one with a redirection by a `command_glob` only (codelia.md 6.4, supplement)."""
+        if command.assignments:
             return None
-        text = visible_text(command.words)
-        return self._allowing(command, lambda rule: _covers(rule, command, text))
+        text, plain = visible_text(command.words), not command.redirects
+        return self._allowing(command, lambda rule: (plain or rule.glob is not None) and _covers(rule, command, text))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         """Allow a command that a rule spells whole, which only a `command_glob` without wildcards does.
@@ -291,13 +288,13 @@ class CodeliaCommands(CommandRules):
         return leads_out(path, directory, (root,), options.facts)
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        """Allow paths inside the sandbox, if a rule allows the tools that read or change files."""
+        """Allow paths inside the sandbox, if a rule allows the tools that change files; reading there needs no rule."""
         if self.outside(path, directory):
             return None
         for rule in self.judge.rules.allow.rules:
             if rule.whole and rule.tool in _FILE_TOOLS[access]:
                 return Ruling(Verdict.ALLOW, (rule.ref,))
-        return None
+        return Ruling(Verdict.ALLOW) if access is Access.READ else None
 
     def enter(self, directory: str, target: str) -> str | None:
         options = self.judge.options

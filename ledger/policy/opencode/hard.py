@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import file_members, named_globs, patched, picked
 from ledger.policy.opencode.compiled import (
     CompiledGrants,
     CompiledRule,
@@ -21,7 +22,7 @@ from ledger.policy.opencode.compiled import (
     restricting,
 )
 from ledger.policy.opencode.places import OpenCodePlaces, below
-from ledger.policy.opencode.requests import ENTERING, OpenCodeRequest, patched_files
+from ledger.policy.opencode.requests import ENTERING, TOOLS, OpenCodeRequest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.spelled import is_of_a_process, spelled_paths, with_inside
@@ -33,7 +34,6 @@ _HIDDEN: Final = dict.fromkeys(map(ord, " \t\n"), _HIDDEN_BLANK)
 FETCH: Final = "webfetch"
 SEARCH: Final = "grep"
 _FILES: Final = frozenset({"read", "edit", "list"})
-_MEMBERS: Final = ("filePath", "filepath", "file_path", "path")
 
 
 class OpenCodeCommands(CommandRules):
@@ -127,13 +127,29 @@ class OpenCodeCommands(CommandRules):
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
-        full = self.places.absolute(path, directory)
-        if self.places.outside(full):
+        places, full = self.places, self.places.absolute(path, directory)
+        leaves = places.outside(full) or leads_out(path, directory, places.roots, places.facts, places.home)
+        if leaves and not self._is_open(path, directory):
             return None
-        rule = last_match(self.places.from_worktree(full), self.rules.of(access.value))
+        rule = last_match(places.from_worktree(full), self.rules.of(access.value))
         if rule is None:  # `cat < f` needs no more than `cat f`, for which only rules that restrict it apply
             return Ruling(Verdict.ALLOW) if access is Access.READ else None
         return Ruling(Verdict.ALLOW, rule.refs) if rule.action is Verdict.ALLOW else None
+
+    def _is_open(self, path: str, directory: str) -> bool:
+        """Return whether rules name and allow the folder of a path outside of the project, whatever the path may mean."""
+        places = self.places
+        if not self._opens(places.absolute(places.expand(path), directory)):
+            return False
+        return all(map(self._opens, spelled_paths(path, directory, places.home, places.facts)))
+
+    def _opens(self, path: str) -> bool:
+        rule = last_match(self.external(path), self.rules.of("external_directory"))
+        return rule is not None and rule.action is Verdict.ALLOW and not rule.catches_all
+
+    def external(self, path: str) -> str:
+        """Return the text of `external_directory` for a path."""
+        return below(posixpath.dirname(path))
 
     def allows_everything(self) -> bool:
         return self.rules.allow_everything
@@ -151,7 +167,7 @@ class OpenCodeCommands(CommandRules):
         full = self.places.absolute(self.places.expand(path), directory)
         asked = {access.value: (self.places.from_worktree(full),)}
         if self.places.outside(full):
-            asked["external_directory"] = (below(posixpath.dirname(full)),)
+            asked["external_directory"] = (self.external(full),)
         return self.ruling_on(asked)
 
     def ruling_on(self, asked: Mapping[str, Iterable[str]]) -> Ruling | None:
@@ -194,10 +210,15 @@ class OpenCodeCommands(CommandRules):
 
     def outside(self, path: str, directory: str) -> bool:
         places = self.places
-        return not self.asks_first and leads_out(path, directory, places.roots, places.facts, places.home)
+        is_asked = self.asks_first and not places.outside(directory)
+        leaves = not is_asked and leads_out(path, directory, places.roots, places.facts, places.home)
+        return leaves and not self._is_open(path, directory)
 
     def enter(self, directory: str, target: str) -> str | None:
-        return self.places.enter(directory, target)
+        """Return the directory that `cd` enters: in the project, or where rules allow the folder and edits in it."""
+        found, inside = self.places.enter(directory, target), f"{target}/*"
+        is_open = found is None and self._is_open(inside, directory) and self.allow_path(Access.EDIT, inside, directory)
+        return self.places.absolute(target, directory) if is_open else found
 
 
 def led_to(request: OpenCodeRequest, call: Call, places: OpenCodePlaces) -> tuple[str, ...]:
@@ -219,7 +240,18 @@ def restricted_readings(
         return _of_addresses(request.patterns, rules)
     if request.permission in _FILES:
         return _of_files(request, call, places, rules)
-    return _of_search(call, places, rules) if request.permission == SEARCH else ()
+    return files_named(request.permission, call, places, rules)
+
+
+def files_named(permission: str, call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
+    """Yield the restricted files that a search, or a tool of unknown meaning, may name in its input."""
+    if permission == SEARCH:
+        yield from _of_search(call, places, rules)
+    elif permission not in TOOLS and call.tool_name is not None:
+        known = [rules.of(access.value) for access in Access]
+        texts = named_globs(call.input) if any(one.restricting for one in known) else ()
+        for one in known:
+            yield from _asking(texts, places, one)
 
 
 def tightened(judged: Evaluation, readings: Iterable[Part]) -> Evaluation:
@@ -238,20 +270,11 @@ def tightened(judged: Evaluation, readings: Iterable[Part]) -> Evaluation:
 def _written(request: OpenCodeRequest, call: Call) -> Iterator[str]:
     """Yield the paths of a call as they are written."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) and call.tool_name else {}
-    yield from _paths_in(members)
-    edits = members.get("edits")
-    for edit in edits if isinstance(edits, list | tuple) else ():
-        if isinstance(edit, Mapping):
-            yield from _paths_in(edit)
-    patch = members.get("patchText")
-    for file in patched_files(patch) if isinstance(patch, str) else ():
-        yield from (path for path in (file.path, file.moved_to) if path)
+    yield from file_members(members)
+    if isinstance(patch := members.get("patchText"), str):
+        yield from patched(patch)
     if not members:
         yield from request.patterns
-
-
-def _paths_in(members: Mapping[str, Any]) -> Iterator[str]:
-    yield from (path for name in _MEMBERS if isinstance(path := members.get(name), str) and path)
 
 
 def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
@@ -272,13 +295,17 @@ def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rule
 def _of_search(call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
     """Yield the files of which a search shows lines, judged by the rules for `read`."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) else {}
-    for name in ("path", "include"):
-        path = members.get(name)
-        if isinstance(path, str) and path:
-            for form in spelled_paths(path, places.directory, places.home, places.facts):
-                text = places.from_worktree(form)
-                if (rule := restricting(text, rules.of("read"))) is not None:
-                    yield _part(text, Verdict.ASK, rule.refs)
+    path, include = (text if isinstance(text := members.get(name), str) else "" for name in ("path", "include"))
+    globs = [posixpath.join(path, one) for one in picked(include, is_deep=True)]
+    yield from _asking([path, *globs] if path else globs, places, rules.of("read"))
+
+
+def _asking(texts: Sequence[str], places: OpenCodePlaces, rules: PermissionRules) -> Iterator[Part]:
+    for path in texts:
+        for form in spelled_paths(path, places.directory, places.home, places.facts):
+            for text in with_inside(places.from_worktree(form)):
+                if (rule := restricting(text, rules)) is not None:
+                    yield _part(path, Verdict.ASK, rule.refs)
 
 
 def _of_addresses(patterns: Sequence[str], rules: CompiledRules) -> Iterator[Part]:

@@ -158,7 +158,11 @@ class OpenCodePolicy:
         and a single verdict is the strictest of all. In the hardened profile each pattern of a `bash` call without a
         tool is analysed as a separate command line, and of a tool call the whole line.
         """
-        return self.judging(self.of_agent(call.agent), call, grants).evaluation()
+        found = self.judging(self.of_agent(call.agent), call, grants).evaluation()
+        if found.verdict is not Verdict.ASK or found.reason is not None:
+            return found
+        asking = next(part for part in found.parts if part.verdict is Verdict.ASK)
+        return replace(found, reason=f"a rule asks about {shown(asking.text)}")
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Return whether a grant turns a part that was recorded as ask into an allow."""

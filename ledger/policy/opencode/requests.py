@@ -125,7 +125,7 @@ def tool_request(tool: str, value: ToolInput, places: OpenCodePlaces) -> OpenCod
     Paths are as `OpenCodePlaces.from_worktree` gives them. An unknown tool, for example of an MCP server, asks for `*`.
     """
     permission = permission_of(tool)
-    make = _TOOLS.get(tool)
+    make = TOOLS.get(tool)
     return make(permission, value, places) if make else OpenCodeRequest(permission, _ANY)
 
 
@@ -199,7 +199,7 @@ def _named(*members: str, itself: bool = False) -> Callable[[str, ToolInput, Ope
     return make
 
 
-_TOOLS: Final[Mapping[str, Callable[[str, ToolInput, OpenCodePlaces], OpenCodeRequest | None]]] = {
+TOOLS: Final[Mapping[str, Callable[[str, ToolInput, OpenCodePlaces], OpenCodeRequest | None]]] = {
     "read": _file,
     "edit": _file,
     "write": _file,

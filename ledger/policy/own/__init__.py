@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
+from ledger.policy.inputs import COMMANDS, WRITTEN, may_be_path, members, patched, texts_in
 from ledger.policy.own.commands import OwnCommands, Touched, touched
 from ledger.policy.own.paths import DATA, HOOKS, Hit, OwnPaths, joined
 from ledger.policy.shell.text import shorten
@@ -21,38 +20,14 @@ LAYER: Final = "permission-ledger"
 
 _RULE: Final = RuleRef("the ledger guards itself (hardened)", LAYER)
 
-TEXTS_COUNT_MAX: Final = 2_000
-PATH_CHARS_MAX: Final = 4_096
 _SHELLS: Final = frozenset(
     ("bash", "shell", "sh", "run_shell_command", "shell_command", "local_shell", "exec", "exec_command", "execute",
      "terminal", "run_terminal_cmd", "powershell", "monitor")
 )  # fmt: skip
-_COMMANDS: Final = frozenset(("command", "cmd", "script", "argv", "commands"))
 _READERS: Final = frozenset(
-    (
-        "read",
-        "view",
-        "glob",
-        "glob_search",
-        "grep",
-        "list",
-        "ls",
-        "notebookread",
-        "read_file",
-        "read_many_files",
-        "search",
-        "webfetch",
-    )
-)
-_WRITTEN: Final = frozenset(
-    ("content", "contents", "new_string", "old_string", "newstring", "oldstring", "text", "prompt", "description",
-     "query", "message", "todos", "patch", "diff", "new_str", "old_str", "file_text", "insert_text", "new_source")
+    ("read", "view", "glob", "glob_search", "grep", "list", "ls", "notebookread", "read_file", "read_many_files", "search",
+     "webfetch")
 )  # fmt: skip
-"""Members that hold text to be written or read, whose words are no paths."""
-
-_PATCHED: Final = late_pattern(
-    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
-)
 
 
 class GuardingPolicy:
@@ -153,41 +128,20 @@ def _lines(call: Call) -> Iterator[str]:
     is_shell = {call.permission.lower(), (call.tool_name or "").lower()} & _SHELLS
     if is_shell:
         yield from call.patterns
-    for name, value in _members(call.input):
-        if name in _COMMANDS or (is_shell and name not in _WRITTEN and isinstance(value, str)):
+    for name, value in members(call.input):
+        if name in COMMANDS or (is_shell and name not in WRITTEN and isinstance(value, str)):
             if isinstance(value, str):
                 yield value
-            elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            elif all(isinstance(one, str) for one in value):
                 yield shlex.join(value)
 
 
 def _paths(call: Call) -> Iterator[str]:
     """Yield the texts of a call that may be paths of files."""
     if call.permission.lower() not in _SHELLS:
-        yield from (one for one in call.patterns if _may_be_path(one))
-    for name, value in _members(call.input):
-        for text in [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]:
-            if name not in _WRITTEN and name not in _COMMANDS and _may_be_path(text):
+        yield from (one for one in call.patterns if may_be_path(one))
+    for name, value in members(call.input):
+        for text in texts_in(value):
+            if name not in WRITTEN and name not in COMMANDS and may_be_path(text):
                 yield text.removeprefix("file://")
-            yield from (path.strip() for path in _PATCHED.findall(text) if _may_be_path(path))
-
-
-def _members(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the texts and lists of an input with their lower-case member names."""
-    todo: list[tuple[str, Any]] = [("", value)]
-    count = 0
-    while todo and count < TEXTS_COUNT_MAX:
-        name, one = todo.pop()
-        if isinstance(one, Mapping):
-            todo += [(str(key).lower(), member) for key, member in one.items()]
-            continue
-        if isinstance(one, list | tuple):
-            todo += [(name, member) for member in one if isinstance(member, Mapping | list | tuple)]
-            yield name, list(one)
-        elif isinstance(one, str):
-            yield name, one
-        count += 1
-
-
-def _may_be_path(text: str) -> bool:
-    return 0 < len(text) <= PATH_CHARS_MAX and "\n" not in text
+            yield from patched(text)

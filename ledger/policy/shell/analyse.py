@@ -50,7 +50,8 @@ def _fed(line: Analysis, source: str) -> Analysis:
 
 def analyse_simple(source: str) -> Analysis:
     """Analyse a line as simple commands only: any compound, variable or substitution makes it not plain."""
-    return _analysed(lex(source), source)
+    line = lex(source)
+    return _analysed(_fed(line, source) if line.plain or line.redirects_only else line, source)
 
 
 def _analysed(line: Analysis, source: str) -> Analysis:

@@ -45,7 +45,7 @@ def expanded(text: str) -> tuple[str, ...]:
             continue
         start, end = place
         inside = one[start + 1 : end]
-        parts = [ANY_TEXT] if _RANGE.fullmatch(inside) else _alternatives(inside)
+        parts = [ANY_TEXT] if _RANGE.fullmatch(inside) else alternatives(inside)
         todo += [one[:start] + part + one[end + 1 :] for part in parts]
     return tuple(dict.fromkeys(done))
 
@@ -59,11 +59,11 @@ def _first_group(text: str) -> tuple[int, int] | None:
             opened.append(at)
         elif character == "}" and opened:
             groups.append((opened.pop(), at))
-    found = [one for one in groups if len(_alternatives(text[one[0] + 1 : one[1]])) > 1 or ".." in text[slice(*one)]]
+    found = [one for one in groups if len(alternatives(text[one[0] + 1 : one[1]])) > 1 or ".." in text[slice(*one)]]
     return min(found, default=None)
 
 
-def _alternatives(inside: str) -> list[str]:
+def alternatives(inside: str) -> list[str]:
     """Return the texts between the commas outside inner groups."""
     depth, parts = 0, [""]
     for character in inside:

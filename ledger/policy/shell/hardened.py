@@ -73,11 +73,13 @@ def _is_known(command: ShellCommand) -> bool:
 def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: Sequence[str], start: str) -> bool:
     """Return whether the rules allow every redirection of a command to access its file, in all its directories.
 
-    None covers a file that affects what later commands do; `start` is where the line began.
+    None covers a file that affects what later commands do; `start` is where the line began. What a program without a
+    table reads may be a program to it, so only a rule covers that.
     """
     return all(
         _is_literal(redirect)
-        and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
+        and (ruling := rules.allow_path(access, redirect.target.resolved or "", directory)) is not None
+        and (access is Access.EDIT or ruling.rules or not command.words or form_of(peeled(command)) is not None)
         and not (access is Access.EDIT and writes_protected(rules, redirect.target.resolved or "", directory, start))
         for redirect in command.redirects
         for access in accesses(redirect)

@@ -27,8 +27,8 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
 
     The other fields describe a word that is not resolved. `prefix` is the common beginning of its possible texts (""
     when unknown, 0 for a number), and None when the reader does not determine it. `several` is true if it may become
-    several words, or none; `inside` if each of them is a path below the folder in which the line starts; `operand` if
-    it is one word that begins with a letter or digit.
+    several words, or none; `inside` if each of them is a path below the folder in which the line starts, or below `prefix` if
+    that is a full path; `operand` if it is one word that begins with a letter or digit.
     """
 
     raw: str

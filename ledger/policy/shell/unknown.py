@@ -36,7 +36,9 @@ def unknown_word(command: ShellCommand, form: NormalForm | None = None) -> str |
     if not unknown:
         return None
     name = command.name
-    if name in ("test", "["):
+    if name not in _READING | _SAYING and any(word.raw.startswith("<(") for word in unknown):
+        allowed = False
+    elif name in ("test", "["):
         allowed = _tested(command)
     elif name == "printf":
         allowed = _printed(command)

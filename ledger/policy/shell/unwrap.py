@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.budget import Budget
-from ledger.policy.shell.grammar.values import common_beginning
+from ledger.policy.shell.grammar.values import common
 from ledger.policy.shell.model import Assignment, ShellCommand, Word, Wrapper
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import Found, parse
@@ -34,7 +34,7 @@ _NUMBER = late_pattern(r"[0-9]+")
 _MARK = late_pattern(r"[A-Za-z{}%@_]+")
 _ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
 _EXECS: Final = frozenset({"-exec", "-execdir"})
-_INSIDE = late_pattern(r"\.|(?!\.\.(?:/|\Z))(?!.*/\.\.(?:/|\Z))[A-Za-z0-9_.@][A-Za-z0-9_.@/-]*")
+_INSIDE = late_pattern(r"\.|(?!\.\.(?:/|\Z))(?!.*/\.\.(?:/|\Z))[A-Za-z0-9_.@/][A-Za-z0-9_.@/-]*")
 _FOLLOWS: Final = frozenset({"-L", "-H", "-follow", "-files0-from"})
 
 
@@ -50,7 +50,8 @@ def _xargs(words: Sequence[Word], fed: Word | None) -> Words | None:
 
     Words from standard input have an unknown value. They are below the folder if `fed` is.
     """
-    at, mark, inside = 1, None, fed is not None and fed.inside
+    at, mark = 1, None
+    inside, prefix = (False, "") if fed is None else (fed.inside, fed.prefix or "")
     while at < len(words):
         text = words[at].resolved
         if text is None or words[at].glob:
@@ -74,8 +75,8 @@ def _xargs(words: Sequence[Word], fed: Word | None) -> Words | None:
     if not inner or inner[0].resolved is None:
         return None
     if mark is None:
-        return (*inner, Word('"$@"', None, prefix="", several=True, inside=inside))
-    return None if mark in inner[0].raw else _replaced(inner, mark, inside=inside)
+        return (*inner, Word('"$@"', None, prefix=prefix, several=True, inside=inside))
+    return None if mark in inner[0].raw else _replaced(inner, mark, inside=inside, prefix=prefix)
 
 
 def _replaced(inner: Words, mark: str, *, inside: bool, prefix: str = "") -> Words:
@@ -144,8 +145,9 @@ def _starts(words: Sequence[Word]) -> str | None:
             break
         if not _INSIDE.fullmatch(text):
             return None
-        starts.append(text)
-    return common_beginning(starts or ["."])
+        starts.append(f"{text.rstrip('/')}/" if text.startswith("/") else text)
+    begins, is_one = common(starts or ["."], inside=True)
+    return begins if is_one else None
 
 
 def after_options(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ledger.policy import reach
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import file_members, named_globs, picked
 from ledger.policy.shell import Access
 from ledger.policy.spelled import is_of_a_process, spelled_paths
 from ledger.policy.toolrules.rule import ToolRule
@@ -78,6 +79,11 @@ def access_of(tool: str) -> Access:
     return Access.EDIT if tool in EDITORS else Access.READ
 
 
+def accesses_of(tool: str) -> tuple[Access, ...]:
+    """Return the possible accesses of a tool to the files of its input: both for one that is not Claude Code's."""
+    return (access_of(tool),) if is_path_tool(tool) else tuple(Access)
+
+
 def split_root(specifier: str) -> tuple[str, str]:
     """Return the root of a pattern as spelt (`//`, `~/`, `/` or nothing), and the rest.
 
@@ -102,7 +108,6 @@ def is_access_rule(rule: ToolRule, access: Access) -> bool:
     return rule.tool == ACCESS_RULE[access] and rule.specifier is not None
 
 
-_PATHS: Final = tuple(dict.fromkeys(field for fields in PATH_FIELDS.values() for field in fields))
 _GLOBS: Final = {"Glob": "pattern", "Grep": "glob"}
 """The member of a search that selects files by a glob."""
 
@@ -120,18 +125,23 @@ class CallFiles(NamedTuple):
 
 
 def files_of(tool: str, value: Any, base: str, home: str | None, facts: FileFacts) -> CallFiles:
-    """Return every file that the input of a file tool may lead to from the folder `base`."""
-    members = value if isinstance(value, Mapping) else {}
-    written = [path for field in _PATHS if isinstance(path := members.get(field), str) and path]
+    """Return every file that the input of a tool may lead to from the folder `base`.
+
+    What the members of another tool than those for files mean is unknown: each text may be a file, and none surely is.
+    """
+    if not is_path_tool(tool):
+        texts = named_globs(value)
+        return CallFiles((), tuple(form for one in texts for form in spelled_paths(one, base, home, facts)))
+    written = file_members(value)
     paths = dict.fromkeys(form for path in written for form in spelled_paths(path, base, home, facts))
-    glob = members.get(_GLOBS.get(tool, ""))
-    globs: tuple[str, ...] = ()
-    if isinstance(glob, str) and glob:
-        globs = spelled_paths(glob, posixpath.join(base, written[0] if written else ""), home, facts)
+    members = value if isinstance(value, Mapping) else {}
+    glob, folder = members.get(_GLOBS.get(tool, "")), posixpath.join(base, path_of(tool, value, base) or "")
+    texts = picked(glob, is_deep=tool == "Grep") if isinstance(glob, str) else ()
+    globs = tuple(form for one in texts for form in spelled_paths(one, folder, home, facts))
     return CallFiles(tuple(paths), globs, _unknown(written, tuple(paths)))
 
 
-def _unknown(written: list[str], paths: tuple[str, ...]) -> str | None:
+def _unknown(written: Sequence[str], paths: tuple[str, ...]) -> str | None:
     if any("\0" in path for path in written):
         return "the path holds a NUL, and may end there"
     if any(map(is_of_a_process, paths)):

@@ -120,3 +120,57 @@ def test_a_grant_with_a_wildcard_lets_no_redirection_through() -> None:
     assert [verdict({}, "echo a > f", grants=one) for one in (grants, exact)] == ["ask", "allow"]
     assert verdict({}, "echo a > f; rm x", grants=exact) == "ask"
     assert verdict({"edit": "deny"}, "echo a > f", grants=exact) == "deny"
+
+
+OPEN: Any = {**EDITING, "bash": {"*": "ask", "ls *": "allow", "cat *": "allow", "find *": "allow", "xargs *": "allow", "echo *": "allow"},
+             "external_directory": {"*": "ask", "/tmp/*": "allow"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["opencode", "brutus"])
+@pytest.mark.parametrize(
+    "line",
+    ["echo a > /tmp/x", "ls > /tmp/sub/x 2>&1", "cat < /tmp/x", "find /srv/shop/src -name a | xargs cat",
+     "for f in $(find /srv/shop -name a); do cat $f; done", "find /srv/shop/src -exec cat {} +"],
+)  # fmt: skip
+def test_a_folder_that_rules_open_is_as_the_project(line: str, dialect: str) -> None:
+    assert verdict(OPEN, line, dialect=dialect) == "allow"
+    assert verdict({**OPEN, "external_directory": "allow"}, line, dialect=dialect) == (
+        "ask" if "/tmp" in line else "allow"
+    ), "a rule for every folder opens none of them"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cd /tmp && ls", "cd /tmp/a && echo a > b", "cd /tmp && cat x"],
+)
+def test_a_folder_that_rules_open_may_be_entered_if_its_files_may_be_edited(line: str) -> None:
+    assert verdict(OPEN, line, fs={"/tmp": "dir"}) == "allow"
+    assert verdict({**OPEN, "edit": "ask"}, line, fs={"/tmp": "dir"}) == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["echo a > /tmp/../etc/x", "echo a > /etc/x", "cd /tmp && cat ../etc/x", "cd /tmp/a && cd ../.. && ls", "cd /etc && ls",
+     "find /srv/shop2 -name a | xargs cat", "find /srv/shop/.. | xargs cat", "find /srv/shop src | xargs cat",
+     "find /srv/shop /etc -exec cat {} +", "echo a > /tmp/link"],
+)  # fmt: skip
+def test_what_leads_out_of_a_folder_that_rules_open_is_asked(line: str) -> None:
+    assert verdict(OPEN, line, fs={"/tmp/link": "-> /etc/x"}) == "ask"
+    assert verdict({**OPEN, "bash": "allow"}, line, fs={"/tmp/link": "-> /etc/x"}) == "ask"
+
+
+def test_every_question_says_why() -> None:
+    asked = {"tool": "bash", "input": {"command": "cat /etc/hosts"}, "cwd": "/srv/shop", "config": {"permission": OPEN}}
+    for dialect in ("opencode", "brutus"):
+        for line in ("cat /etc/hosts", "make"):
+            found = Checker().answer({**asked, "dialect": dialect, "input": {"command": line}})
+            assert found["verdict"] == "ask"
+            assert "asks about" in found["reason"]
+
+
+def test_what_a_program_without_a_table_reads_needs_a_rule() -> None:
+    permission = {"bash": "allow", "edit": "allow"}
+    assert [verdict(permission, line) for line in ("cat < in", "mytool < in", "timeout 5 cat < in")] == [
+        "allow", "ask", "allow"
+    ]  # fmt: skip
+    assert verdict({**permission, "read": "allow"}, "mytool < in") == "allow"

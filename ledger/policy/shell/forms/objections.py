@@ -99,6 +99,11 @@ class Spelled:
         pattern = self.rule[at]
         return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
 
+    def is_open(self) -> bool:
+        """Return whether the rule says how the program is used, with an option, and then covers any words: `node --test *`."""
+        begins, ends = self.rule[: self.literal_count], self.rule[self.literal_count :]
+        return any(one.startswith("-") for one in begins) and ends in ((), ("*",))
+
     def task(self, at: int) -> str | None:
         """Return the task that the rule names at an index: `lint` for `lint*`, which means more words and not other tasks."""
         at += self.first
@@ -178,15 +183,15 @@ class Reach(Protocol):
 class _Anywhere:
     """The file rules for a blanket rule.
 
-    It covers every command in any folder, so only the dialect's file rules apply.
+    It covers every command in any folder, so only the dialect's file rules apply: to files of another folder after `cd`.
     """
 
     def __init__(self, reach: Reach) -> None:
-        self.protected, self.editable, self.allows = reach.protected, reach.editable, reach.allows
+        self.reach, self.protected, self.editable, self.allows = reach, reach.protected, reach.editable, reach.allows
         self.overwrites = reach.overwrites
 
     def outside(self, path: str) -> bool:
-        return False
+        return self.reach.outside(".") and self.reach.outside(path)
 
 
 def obstacle(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
@@ -296,8 +301,7 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
             if operand.at not in spelled:
                 yield f"`{operand.text}` is code that the rule does not spell out"
         case OperandKind.SCRIPT:
-            if not spelled.names(operand.at):
-                yield f"`{operand.text}` is a program that the rule does not name"
+            yield from _script(operand, title, spelled, reach)
         case OperandKind.TASK if (task := spelled.task(operand.at)) is not None and task != operand.text:
             yield f"the rule names the task `{task}`, and `{title}` runs `{operand.text}`"
         case OperandKind.NAME | OperandKind.URL if leaves(operand.text) and operand.at not in spelled:
@@ -331,6 +335,13 @@ def _unpacked(form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
         yield f"`{title}` unpacks over the project, where some files affect what later commands do"
     else:
         yield from _edited(folder, title, reach)
+
+
+def _script(operand: OperandWord, title: str, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    if spelled.is_open():
+        yield from _inside(operand.text, title, reach, is_known=operand.is_known)
+    elif not spelled.names(operand.at):
+        yield f"`{operand.text}` is a program that the rule does not name"
 
 
 def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:

@@ -108,8 +108,17 @@ class _Reader:
         return self._option(at, text)
 
     def _unknown(self, at: int, word: Word) -> None:
-        """Record a word whose value is unknown: as an operand if an option would be harmless there, else as unclear."""
+        """Record a word whose value is unknown: as an operand if an option would be harmless there, else as unclear.
+
+        A plain option may have any value, also behind its own `=`.
+        """
+        name, equals, _ = (word.prefix or "").partition("=")
+        option = self._named(name) if equals and name.startswith("--") and not (word.several or self.ended) else None
+        if option is not None and option.effect is Effect.PLAIN and option.arity is not Arity.NONE:
+            self._add(Given(option.name, option.effect, word.raw, at))
+            return
         is_operand = word.resolved is None and not may_be_option(word) and not self.node.commands
+        is_operand = is_operand or (not self.node.interspersed and any(one.resolved for _, one in self.raw))
         if not self.ended and not is_operand and not all(node.is_mild for node in self._visible()):
             self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
         else:

@@ -16,7 +16,7 @@ from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Shape, Simple, SyntaxNode, WrittenWord
 from ledger.policy.shell.grammar.outputs import document_in
 from ledger.policy.shell.grammar.reader import read_line
-from ledger.policy.shell.grammar.values import common_beginning
+from ledger.policy.shell.grammar.values import common
 from ledger.policy.shell.grammar.walk import Walk
 from ledger.policy.shell.lexer import NotPlain
 from ledger.policy.shell.model import Construct, ShellCommand, Word
@@ -65,7 +65,7 @@ def _of_word(word: WrittenWord) -> Iterator[Construct]:
         if piece.kind is PieceKind.TEXT:
             if "{" in piece.text and not piece.quoted:
                 yield Construct.BRACES
-        elif piece.kind is PieceKind.SCRIPT:
+        elif piece.script is not None:
             if piece.quoted and _is_message(piece.script):
                 continue
             yield Construct.QUOTED if piece.quoted and is_text and _is_single(piece.script) else Construct.SUBSTITUTION
@@ -115,8 +115,8 @@ def evened(commands: Sequence[ShellCommand]) -> tuple[ShellCommand, ...]:
 def _both(one: Word, other: Word) -> Word:
     if one == other:
         return one
-    prefix = "" if None in (one.prefix, other.prefix) else common_beginning((one.prefix or "", other.prefix or ""))
-    several, inside = one.several or other.several, one.inside and other.inside
+    prefix, inside = common((one.prefix or "", other.prefix or ""), inside=one.inside and other.inside)
+    several = one.several or other.several
     return Word(one.raw, None, prefix=prefix, several=several, inside=inside, operand=one.operand and other.operand)
 
 

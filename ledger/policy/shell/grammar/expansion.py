@@ -11,6 +11,7 @@ from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.nodes import PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.grammar.outputs import output_of
 from ledger.policy.shell.grammar.values import (
+    NAME,
     NUMBER,
     SIGNED,
     UNKNOWN,
@@ -124,7 +125,9 @@ def as_value(word: Word) -> WordValue:
         if word.tilde:
             return UNKNOWN
         return WordValue(Knowledge.GLOB if word.glob else Knowledge.EXACT, word.resolved)
-    return WordValue(Knowledge.PREFIX, "" if word.several else word.prefix or "", word.inside)
+    begins = word.prefix or ""
+    is_of_all = not word.several or (word.inside and begins.startswith("/"))
+    return WordValue(Knowledge.PREFIX, begins if is_of_all else "", word.inside)
 
 
 def _literal(pieces: Pieces) -> Word | None:
@@ -183,7 +186,9 @@ def _value(piece: WordPiece, environment: Environment) -> WordValue:
         return _calculated(piece, environment)
     if piece.kind is PieceKind.SCRIPT:
         return UNKNOWN if piece.script is None else output_of(piece.script)
-    value = environment.get(piece.text)
+    if piece.kind is PieceKind.STREAM:
+        return NAME
+    value = environment.get(piece.text) if piece.kind is PieceKind.VARIABLE else None
     if value is None:
         if may_hold_a_secret(piece.text):
             raise NotPlain(f"`${piece.text}` may hold a secret")

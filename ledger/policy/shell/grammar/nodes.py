@@ -12,9 +12,11 @@ class PieceKind(StrEnum):
 
     TEXT = "text"  # literal; may hold globs, braces and a tilde if unquoted
     VARIABLE = "variable"  # `$x`, `${x}`
+    CHANGED = "changed"  # `${x:-text}`, `${x%.ts}`, `${PIPESTATUS[0]}`
     NUMBER = "number"  # `$?`, `$#`, `$!`, `$$`, `${#x}`
     ARITHMETIC = "arithmetic"  # `$((…))`; `text` holds its names, joined by blanks
     SCRIPT = "script"  # `$(…)`
+    STREAM = "stream"  # `<(…)`
 
 
 class WordPiece(msgspec.Struct, frozen=True):

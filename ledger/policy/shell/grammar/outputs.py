@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Shape, Simple, SyntaxNode
+from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Shape, Simple, SyntaxNode, WrittenWord
 from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, Knowledge, WordValue, exact
 
-_PATH = r"(?![^\0]*\.\.)[A-Za-z0-9_.][A-Za-z0-9_./*?-]*+"
+_PATH = r"(?![^\0]*\.\.)[A-Za-z0-9_.*?][A-Za-z0-9_./*?-]*+"
+_FROM: Final = rf"(?:(?: {_PATH})*+| (?P<folder>/(?![^\0]*\.\.)[A-Za-z0-9_./-]*+))"
+"""Paths below the folder, or one folder by its full path, which then begins every line."""
+
 _COMMIT = r"(?![^\0]*/\.\.)[A-Za-z0-9_][^\0]*+"
 _TEXT = r"[^-\0][^\0]*+"
 _TESTS: Final = (
     rf"-type [fd]|-i?name {_TEXT}|-i?path {_TEXT}|-not|!|-o|\(|\)|-(?:min|max)depth [0-9]++|-empty|-newer {_PATH}"
     r"|-[mc]time [-+]?[0-9]++|-size [-+]?[0-9]++[bckMG]?|-print0?|-prune"
 )
+_KEPT: Final = r"(?!(?=.* (?:-o|--others)\b)(?!.* --exclude-standard\b))"  # `-o` alone also lists what git ignores
 _CHANGED: Final = rf"(?: (?:--name-only|--cached|--staged|--format=|--diff-filter=[A-Za-z]++|{_COMMIT}))*+"
 _PRODUCERS: Final = tuple(
     late_pattern(pattern.replace(" ", "\0"))
     for pattern in (
-        rf"find(?: {_PATH})*+(?: (?:{_TESTS}))*+",
-        rf"git ls-files(?: (?:-m|-o|--modified|--others|--exclude-standard|--|{_PATH}))*+",
+        rf"find{_FROM}(?: (?:{_TESTS}))*+",
+        rf"git ls-files{_KEPT}(?: (?:-m|-o|--modified|--others|--exclude-standard|--|{_PATH}))*+",
         rf"git (?:diff|show)(?=.* --name-only){_CHANGED}",
-        rf"[ef]?grep (?:-[rRiwEFn]*[lL][rRiwEFn]*|-[rR] -[lL]|-l -[rR])(?: --include={_TEXT})*+ {_TEXT}(?: {_PATH})*+",
-        rf"rg (?:-[iwF]*l[iwF]*|--files-with-matches|--files)(?: {_TEXT})?+(?: {_PATH})*+",
+        rf"[ef]?grep (?:-[rRiwEFn]*[lL][rRiwEFn]*|-[rR] -[lL]|-l -[rR])(?: --include={_TEXT})*+ {_TEXT}{_FROM}",
+        rf"rg (?:-[iwF]*l[iwF]*|--files-with-matches|--files)(?: {_TEXT})?+{_FROM}",
     )
 )
 _FILTER = late_pattern(
@@ -42,10 +48,18 @@ def lines_of(node: SyntaxNode, fed: WordValue | None) -> WordValue | None:
     pieces = [piece for word in node.words for piece in word.pieces]
     if any(piece.kind is not PieceKind.TEXT for piece in pieces):
         return None
-    words = "\0".join("".join(piece.text for piece in word.pieces) for word in node.words)
+    words = "\0".join(map(_shown, node.words))
     if fed is not None and _FILTER.fullmatch(words):
         return fed
-    return _INSIDE if any(one.fullmatch(words) for one in _PRODUCERS) else None
+    found = next((match for one in _PRODUCERS if (match := one.fullmatch(words))), None)
+    folder = None if found is None else found.groupdict().get("folder")
+    return None if found is None else replace(_INSIDE, text=f"{folder.rstrip('/')}/" if folder else "")
+
+
+def _shown(word: WrittenWord) -> str:
+    """Return the text of a word, marked where it is a pattern that may become an option: no path begins like that."""
+    text = "".join(piece.text for piece in word.pieces)
+    return f"\1{text}" if word.raw[:1] in ("*", "?") else text
 
 
 # Each pattern matches the words of one command, joined by blanks; none allows an option that it does not list.

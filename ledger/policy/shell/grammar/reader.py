@@ -32,7 +32,10 @@ _SINGLE = late_pattern(r"'[^']*+'")
 _DOUBLE_TEXT = late_pattern(r'(?:[^"\\$`]|\\[^\n])++')
 _DOUBLE_ESCAPE = late_pattern(r'\\([$`"\\])')
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*+")
-_BRACED = late_pattern(r"\{(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)\}")
+_BRACED = late_pattern(
+    r"\{(?:(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)"
+    r"|(?P<changed>[A-Za-z_][A-Za-z0-9_]*+)(?::?[-+]|%%?|\#\#?)[A-Za-z0-9_.,:/@%+=*-]*+|(?P<status>PIPESTATUS)\[[0-9]++\])\}"
+)
 _ARITHMETIC = late_pattern(r"\(\((?P<text>[A-Za-z0-9_ \t+*/%-]*+)\)\)")
 _ENDS: Final = " \t\n&|;<>()"
 
@@ -48,6 +51,8 @@ def read_word(cursor: Cursor, script: ScriptReader) -> WrittenWord | None:
     """Read the word at the cursor; None if there is none. `script` reads the inside of a substitution."""
     cursor.count_word()
     begin, pieces = cursor.at, list[WordPiece]()
+    if cursor.peek("<(") and cursor.char(-1) in (" ", "\t"):
+        return _stream(cursor, script)
     while cursor.at < len(cursor.source):
         char = cursor.char()
         if char in _ENDS:
@@ -74,6 +79,15 @@ def read_word(cursor: Cursor, script: ScriptReader) -> WrittenWord | None:
     if cursor.pending and "\n" in raw:
         raise NotPlain("a word continues after the line on which a here-document begins")
     return WrittenWord(raw, tuple(pieces)) if pieces else None
+
+
+def _stream(cursor: Cursor, script: ScriptReader) -> WrittenWord:
+    begin = cursor.at
+    cursor.at += 1
+    piece = _substituted(cursor, script, PieceKind.STREAM, quoted=False)
+    if cursor.char() not in _ENDS:
+        raise NotPlain("a text follows `<(…)`")
+    return WrittenWord(cursor.source[begin : cursor.at], (piece,))
 
 
 def _escape(cursor: Cursor) -> WordPiece:
@@ -134,6 +148,8 @@ def _braced(cursor: Cursor, *, quoted: bool) -> WordPiece:
     if found is None:
         raise NotPlain("`${` is an unsupported form of expansion")
     cursor.at = found.end()
+    if found["name"] is None:
+        return WordPiece(PieceKind.CHANGED, found["changed"] or found["status"], quoted)
     return WordPiece(PieceKind.NUMBER if found["size"] else PieceKind.VARIABLE, found["name"], quoted)
 
 
@@ -144,6 +160,11 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordP
             raise NotPlain("`$((` holds unsupported arithmetic")
         cursor.at = found.end()
         return WordPiece(PieceKind.ARITHMETIC, " ".join(_NAME.findall(found["text"])), quoted)
+    return _substituted(cursor, script, PieceKind.SCRIPT, quoted=quoted)
+
+
+def _substituted(cursor: Cursor, script: ScriptReader, kind: PieceKind, *, quoted: bool) -> WordPiece:
+    """Read a substitution from its parenthesis to the end."""
     if cursor.pending:
         raise NotPlain("a substitution follows the start of a here-document")
     cursor.at += 1
@@ -156,7 +177,7 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordP
         raise NotPlain("old shells end a substitution at a parenthesis inside quotes")
     cursor.leave()
     cursor.at += 1
-    return WordPiece(PieceKind.SCRIPT, "", quoted, inner)
+    return WordPiece(kind, "", quoted, inner)
 
 
 _COUNTED = late_pattern(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'"\\()]++|\\""", re.DOTALL)

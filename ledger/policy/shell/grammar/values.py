@@ -27,7 +27,8 @@ class Knowledge(StrEnum):
 class WordValue(msgspec.Struct, frozen=True):
     """A value.
 
-    `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder.
+    `text` is all of it, a glob, or its known beginning. `inside`: all its words are paths below the folder, or below
+    `text` if that is a full path.
     """
 
     known: Knowledge
@@ -77,7 +78,7 @@ def joined(left: WordValue, right: WordValue) -> WordValue:
     if left.known is Knowledge.GLOB and right.known in _OPEN:
         return WordValue(Knowledge.PREFIX, begins(left))
     if right.known in (Knowledge.NUMBER, Knowledge.NAME):
-        return WordValue(Knowledge.PREFIX, left.text)
+        return WordValue(Knowledge.PREFIX, left.text, right.known is Knowledge.NAME and is_inside(left))
     if right.known is Knowledge.PREFIX:
         return WordValue(Knowledge.PREFIX, left.text + right.text)
     known = Knowledge.GLOB if Knowledge.GLOB in (left.known, right.known) else Knowledge.EXACT
@@ -88,9 +89,8 @@ def either(one: WordValue, other: WordValue) -> WordValue:
     """Return the value that holds for both."""
     if one == other:
         return one
-    return WordValue(
-        Knowledge.PREFIX, common_beginning((begins(one), begins(other))), is_inside(one) and is_inside(other)
-    )
+    inside = is_inside(one) and is_inside(other)
+    return WordValue(Knowledge.PREFIX, *common((begins(one), begins(other)), inside=inside))
 
 
 def common_beginning(texts: Sequence[str]) -> str:
@@ -98,6 +98,11 @@ def common_beginning(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     at = next((index for index, char in enumerate(first) if char != last[index]), len(first))
     return first[:at]
+
+
+def common(texts: Sequence[str], *, inside: bool) -> tuple[str, bool]:
+    """Return the common beginning of values, and whether all are inside: of a full path only that beginning says where."""
+    return common_beginning(texts), inside and len({text.startswith("/") for text in texts}) == 1
 
 
 def is_inside(value: WordValue) -> bool:
