@@ -17,7 +17,7 @@ from typing import Any, Final
 from bench.opencode_server import OpenCodeServer
 from bench.place import ROOT, Place, Probe
 from bench.report import Asked, Fsync, percentile
-from workers.bridges.claude.hook_settings import AGENT
+from workers.bridges.hook_entries import AGENT
 
 try:
     from workers.bridges.hook_entries import own_line

@@ -67,7 +67,7 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
         was_running = place.was_running
         # Held while we run: an embedded server lives while it is held.
         async with Ledger.connect(place.url) as ledger, watched_history(ledger.store, place):
-            listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen, serves)]
+            listeners = [stack.enter_context(closing(one)) for one in (_listeners(place, listen) if serves else ())]
             say("permission-ledger is up")
             say("")
             say(f"  server     {place.described()}" + (" (was running already)" if was_running else ""))
@@ -108,13 +108,11 @@ def _serves(listen: str | None) -> bool:
     return False
 
 
-def _listeners(place: LedgerPlace, listen: str | None, serves: bool) -> list[socket.socket]:
-    """Return the listening sockets of the gateway; none if it is not started.
+def _listeners(place: LedgerPlace, listen: str | None) -> list[socket.socket]:
+    """Return the listening sockets of the gateway.
 
     We listen ourselves and hand the sockets down, so that no connection is refused while a gateway restarts.
     """
-    if not serves:
-        return []
     from workers.gateway.command import gateway_sockets  # noqa: PLC0415 - an extra
 
     return gateway_sockets(place.folder, listen)
@@ -156,7 +154,16 @@ async def _keep_running(
 
             for line in await how_to_get_in(ledger, listeners):
                 say(line)
-        for line in _how_to_use(place.command()):
+        command = place.command()
+        for line in (
+            "",
+            "Try, in another terminal:",
+            f"  {command} ask ses_1 bash 'git push' --always 'git push *'",
+            f"  {command} pending",
+            f"  {command} reply REQUEST once",
+            "",
+            "Ctrl-C ends it; what was asked and answered stays.",
+        ):
             say(line)
         await stop.wait()
     finally:
@@ -172,43 +179,21 @@ def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
     if name != GATEWAY:
         return ["worker", name]
     said = [("--inherit", str(number)) for number in sockets]
-    said += [("--host", text) for text in (*wanted.hosts, *_notified_address(wanted.notify))]
+    said += [("--host", text) for text in wanted.hosts]
     said += [("--rules", text) for text in wanted.rules]
-    said += _push_options(wanted.notify)
+    said += [] if wanted.notify is None else _of_notifier(wanted.notify)
     limits = {f"--{one.replace('_', '-')}": getattr(wanted, one) for one in _LIMITS}
     said += [(option, text) for option, text in limits.items() if text is not None]
     return ["serve", *(word for pair in said for word in pair)]
 
 
-def _notified_address(notify: Path | None) -> list[str]:
-    """Return the address that notifications link to, and at which they call the gateway."""
-    if notify is None:
-        return []
+def _of_notifier(notify: Path) -> list[tuple[str, str]]:
+    """Return the gateway's options for a notifier: the address that messages link to, and push as it sends them."""
     from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
 
-    public_url = read_settings(notify).public_url
-    return [] if public_url is None else [public_url]
-
-
-def _push_options(notify: Path | None) -> list[tuple[str, str]]:
-    """Return the options with which the gateway lets people enable push messages, as the notifier sends them."""
-    if notify is None:
-        return []
-    from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
-
-    push = read_settings(notify).push
-    if push is None:
-        return []
-    return [("--push-contact", push.contact), *(("--push-service", one) for one in push.services)]
-
-
-def _how_to_use(command: str) -> list[str]:
-    return [
-        "",
-        "Try, in another terminal:",
-        f"  {command} ask ses_1 bash 'git push' --always 'git push *'",
-        f"  {command} pending",
-        f"  {command} reply REQUEST once",
-        "",
-        "Ctrl-C ends it; what was asked and answered stays.",
-    ]
+    settings = read_settings(notify)
+    said = [] if settings.public_url is None else [("--host", settings.public_url)]
+    if settings.push is not None:
+        said += [("--push-contact", settings.push.contact)]
+        said += [("--push-service", one) for one in settings.push.services]
+    return said

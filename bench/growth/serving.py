@@ -16,7 +16,7 @@ from bench.growth.rows import Figures
 from bench.http_client import Connection
 from bench.place import Place, gateway, run
 from ledger import Ledger, UnknownRequestError
-from workers.cli.exits import Exit
+from workers.cli.output import Exit
 
 WARM_COUNT: Final = 2
 MAY_END_WITH: Final = (Exit.DONE, Exit.UNKNOWN, Exit.FINDINGS)

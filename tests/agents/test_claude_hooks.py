@@ -15,7 +15,7 @@ from tests.agents.claude_client import LONG_S, Room
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hook_settings import hook_settings
+from workers.bridges.hook_entries import hook_settings
 
 pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 

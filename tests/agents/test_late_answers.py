@@ -26,7 +26,7 @@ from tests.agents.test_codex import Ide, shell
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hook_settings import hook_settings
+from workers.bridges.hook_entries import hook_settings
 
 LATE_S: Final = 310.0
 HOOK_LIMIT_S: Final = 60

@@ -21,8 +21,8 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from workers.bridges import settings_file
 from workers.bridges.askers import waiting_for
+from workers.bridges.hooks.claude import Transcript
 from workers.bridges.hooks.question import BroughtRules
-from workers.bridges.hooks.terminal import Transcript
 from workers.bridges.options import read_rules
 from workers.cli.verify import read_heads
 from workers.gateway.address_file import read_address

@@ -18,7 +18,7 @@ from tests.support.command_line import CommandLine
 from tests.support.gateways import Person, RunningGateway, ann, gateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.acp import call_of
-from workers.bridges.codex.protocol import command_call
+from workers.bridges.codex_wire import command_call
 from workers.bridges.hook_entries import own_line
 from workers.bridges.options import BridgeOptions
 from workers.bridges.tool_calls import GatewayJudge, ToolCall
@@ -196,7 +196,7 @@ def to_host(request_id: str, host: str) -> ToolCall:
 
 
 def in_the_judges_folder(request_id: str) -> ToolCall:
-    return ToolCall(request_id, "bash", {"command": COMMAND}, keeps_id=False)
+    return ToolCall(request_id, "bash", {"command": COMMAND})
 
 
 CALLS: Final = {
@@ -253,7 +253,7 @@ async def test_a_script_that_was_changed_while_no_bridge_waited(
 ) -> None:
     script = tmp_path / "deploy.sh"
     script.write_text("echo harmless\n")
-    call = ToolCall("r1", "Bash", {"command": "sh deploy.sh"}, cwd=str(tmp_path), keeps_id=False)
+    call = ToolCall("r1", "Bash", {"command": "sh deploy.sh"}, cwd=str(tmp_path))
     async with GatewayClient(gateway.agent_place) as client:
         judge = GatewayJudge(client, BridgeOptions(project="shop"), SESSION, agent="x", cwd=str(tmp_path))
         await leave(judge, call, ann)

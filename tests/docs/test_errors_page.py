@@ -9,7 +9,7 @@ from ledger.core.errors import LedgerError
 from ledger.policy.errors import PolicyError
 from ledger.stores.embedded.errors import EmbeddedServerError
 from tests.house.sources import ROOT
-from workers.cli.failures import exit_of
+from workers.cli.base import exit_of
 
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 ROW = re.compile(r"^\| (\d+) \| ([^|]*) \|", re.MULTILINE)

@@ -20,14 +20,12 @@ HOMES: Final = (
 
 # Not comparisons of dialects, each with its reason.
 EXCEPTIONS: Final = {
+    "workers/bridges/hook_entries.py": "the agent's name in the line of its hook",
     "workers/bridges/hooks/run.py": "names of hooks, one for each agent",
     "workers/bridges/hooks/settings.py": "a hook imports no ledger; its agent, Claude Code, reads rules of two dialects",
     "workers/bridges/options.py": "a bridge imports no ledger; a test holds its table against the registry",
-    "workers/cli/bridge/__init__.py": "names of commands, one for each agent",
-    "workers/cli/bridge/claude.py": "its agent, Claude Code, reads rules of two dialects",
-    "workers/cli/hook/__init__.py": "names of commands, one for each agent",
-    "workers/cli/hook/claude.py": "its agent, Claude Code, reads rules of two dialects",
-    "workers/cli/init/agents.py": "names of agents' programs; of each agent the dialect of its rules",
+    "workers/cli/bridge.py": "names of commands, one for each agent; Claude Code reads rules of two dialects",
+    "workers/cli/hook.py": "names of commands, one for each agent; Claude Code reads rules of two dialects",
     "workers/gateway/principals.py": "a channel: OpenCode's own routes",
 }
 

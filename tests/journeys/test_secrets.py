@@ -15,8 +15,7 @@ from redis.asyncio import Redis
 
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
-from workers.bridges.claude.hook_settings import AGENT
-from workers.bridges.hook_entries import own_line
+from workers.bridges.hook_entries import AGENT, own_line
 
 if TYPE_CHECKING:
     from tests.support.servers import RealServer, StartServer

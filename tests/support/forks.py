@@ -29,16 +29,14 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 MESSAGE_BYTES_MAX: Final = 256 * 1024
 IMPORTED: Final = (
-    *(f"workers.bridges.hooks.{agent}" for agent in ("claude", "codex", "gemini", "qwen")),
-    *(f"workers.cli.hook.{name}" for name in ("before_tool", "claude", "codex")),
-    *(f"workers.cli.bridge.{name}" for name in ("claude", "codelia", "opencode", "racing")),
-    *(f"workers.bridges.{name}" for name in ("claude.bridge", "codelia", "opencode.bridge", "opencode.command")),
-    *(f"workers.bridges.{name}" for name in ("askers", "race", "startup")),
-    "workers.bridges.claude.prompt_tool",
+    *(f"workers.bridges.hooks.{name}" for name in ("before_tool", "claude", "codex")),
+    *(f"workers.cli.{name}" for name in ("bridge", "hook")),
+    *(f"workers.bridges.{name}" for name in ("acp", "claude.bridge", "codelia", "codex_wire", "opencode.bridge")),
+    *(f"workers.bridges.{name}" for name in ("askers", "codex_trust", "race")),
     "mcp.server",
     "mcp.server.stdio",
-    "workers.cli.frame",
-    "workers.cli.serve",
+    "workers.cli.lazy",
+    "workers.cli.long_running",
     "workers.gateway.command",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",

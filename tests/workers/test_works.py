@@ -23,13 +23,13 @@ VERIFY_WITHOUT_END = """
 import sys
 from tests.workers.pieces import waits
 from workers.cli import cli, verify
-from workers.cli.frame import run
+from workers.cli.lazy import run_program
 from workers.upkeep import works
 
 works.CHECKED_AT_ONCE_COUNT = 1
 verify.check_streams = waits
 sys.argv[1:] = ["verify", "--all", "--jobs", "2"]
-sys.exit(run(cli))
+sys.exit(run_program(cli))
 """
 
 

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.calls import FileChange, edit_of, exactly, script_of
-from workers.bridges.messages import Message, line_of
-from workers.bridges.rpc import EndedCall, EndedQuestions, HostAnswer, RpcQuestion, key_of
+from workers.bridges.race import (
+    EndedCall,
+    EndedQuestions,
+    FileChange,
+    HostAnswer,
+    RpcQuestion,
+    edit_of,
+    exactly,
+    key_of,
+    script_of,
+)
 from workers.bridges.session_ids import id_of
+from workers.bridges.stdio import Message, line_of, text_in
 from workers.bridges.tool_calls import CallVerdict, ToolCall
 
 _FILE_MEMBERS: Final = ("filePath", "filepath", "file_path", "path", "abs_path")
@@ -45,14 +54,13 @@ def call_of(tool_call: dict[str, Any], request_id: str, cwd: str | None) -> Tool
         metadata=_metadata(tool_call, str(kind), str(title), judged.on),
         call_id=id_of(str(tool_call["toolCallId"])),
         cwd=cwd,
-        keeps_id=False,
         said=judged.said,
     )
 
 
 def input_shown(content: object) -> dict[str, Any] | None:
     """Return the input in a call's content if it is one text of a JSON object, else None."""
-    texts = [_text(part["content"], "text") for part in _objects(content) if isinstance(part.get("content"), dict)]
+    texts = [text_in(part["content"], "text") for part in _objects(content) if isinstance(part.get("content"), dict)]
     if len(texts) != 1 or texts[0] is None:
         return None
     try:
@@ -71,7 +79,7 @@ def _judged(
         return _change(kind, raw, tool_call, cwd)
     if kind == "read":
         return _read(raw, tool_call, cwd)
-    if kind == "fetch" and _text(raw, "url"):
+    if kind == "fetch" and text_in(raw, "url"):
         return JudgedInput("webfetch", raw, "rawInput")
     return None
 
@@ -90,8 +98,8 @@ def _command(title: str, raw: dict[str, Any]) -> JudgedInput | None:
 
 def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> JudgedInput | None:
     """Return all files that input and diffs name; locations count for a move, or if nothing else names a file."""
-    named = [_text(raw, member) for member in _FILE_MEMBERS]
-    diffs = [_text(part, "path") for part in _objects(tool_call.get("content")) if part.get("type") == "diff"]
+    named = [text_in(raw, member) for member in _FILE_MEMBERS]
+    diffs = [text_in(part, "path") for part in _objects(tool_call.get("content")) if part.get("type") == "diff"]
     paths = _whole([*named, *diffs], cwd)
     on = "rawInput" if any(named) else "what is shown"
     if kind == "move" or not paths:
@@ -101,7 +109,7 @@ def _change(kind: str, raw: dict[str, Any], tool_call: dict[str, Any], cwd: str 
 
 
 def _read(raw: dict[str, Any], tool_call: dict[str, Any], cwd: str | None) -> JudgedInput | None:
-    named = _whole([_text(raw, member) for member in _FILE_MEMBERS], cwd)
+    named = _whole([text_in(raw, member) for member in _FILE_MEMBERS], cwd)
     paths = named or _whole(_locations(tool_call), cwd)
     if len(paths) != 1:
         return None
@@ -115,18 +123,17 @@ def _by_title(kind: str, title: str, raw: dict[str, Any] | None) -> JudgedInput:
 
 
 def _whole(paths: list[str | None], cwd: str | None) -> list[str]:
-    """Return each path once, absolute from the session's folder."""
     return list(dict.fromkeys(posixpath.join(cwd or "", path) for path in paths if path))
 
 
 def _locations(tool_call: dict[str, Any]) -> list[str | None]:
-    return [_text(one, "path") for one in _objects(tool_call.get("locations"))]
+    return [text_in(one, "path") for one in _objects(tool_call.get("locations"))]
 
 
 def _metadata(tool_call: dict[str, Any], kind: str, title: str, judged_on: str) -> dict[str, Any]:
     content = _objects(tool_call.get("content"))
     diffs = [_diff(part) for part in content if part.get("type") == "diff"]
-    texts = [_text(part["content"], "text") for part in content if isinstance(part.get("content"), dict)]
+    texts = [text_in(part["content"], "text") for part in content if isinstance(part.get("content"), dict)]
     shown: dict[str, Any] = {"kind": kind, "title": title[:_TEXT_CHARS_MAX], "judged_on": judged_on}
     if diffs:
         shown["diff"] = "\n".join(diffs)[: 4 * _TEXT_CHARS_MAX]
@@ -138,14 +145,8 @@ def _metadata(tool_call: dict[str, Any], kind: str, title: str, judged_on: str) 
 
 
 def _diff(part: dict[str, Any]) -> str:
-    """Return old and new text, for a person and not for `patch`."""
-    old, new = ((_text(part, name) or "").splitlines() for name in ("oldText", "newText"))
+    old, new = ((text_in(part, name) or "").splitlines() for name in ("oldText", "newText"))
     return "\n".join([f"--- {part.get('path')}", *(f"-{line}" for line in old), *(f"+{line}" for line in new)])
-
-
-def _text(value: dict[str, Any], name: str) -> str | None:
-    found = value.get(name)
-    return found if isinstance(found, str) and found else None
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
@@ -167,26 +168,9 @@ _SILENT: Final = frozenset(
         "yolo",
     }
 )
-"""Ids in lower case without punctuation, since each agent spells them differently. Any other mode counts as one that
-asks."""
+"""The modes in which an agent decides by itself what it would ask about in another; any other counts as one that asks.
 
-
-def mode_begun(result: Mapping[str, Any]) -> str | None:
-    """Return the mode that an answer to `session/new` or `session/load` names."""
-    modes = result.get("modes")
-    mode = modes.get("currentModeId") if isinstance(modes, dict) else None
-    return mode if isinstance(mode, str) else None
-
-
-def mode_changed(update: Mapping[str, Any]) -> str | None:
-    """Return the mode that a `current_mode_update` names."""
-    mode = update.get("currentModeId") if update.get("sessionUpdate") == "current_mode_update" else None
-    return mode if isinstance(mode, str) else None
-
-
-def is_silent(mode: str) -> bool:
-    """Return whether an agent decides by itself in this mode what it would ask about in another."""
-    return "".join(filter(str.isalnum, mode.lower())) in _SILENT
+Ids in lower case without punctuation, since each agent spells them differently."""
 
 
 ASK: Final = "session/request_permission"
@@ -227,7 +211,7 @@ class AcpWire:
         session, tool_call = params.get("sessionId"), params.get("toolCall")
         if not isinstance(session, str) or not session:
             return "it has no `sessionId`"
-        if not isinstance(tool_call, dict) or not _is_text(tool_call.get("toolCallId")):
+        if not isinstance(tool_call, dict) or not text_in(tool_call, "toolCallId"):
             return "it has no `toolCall` with a `toolCallId`"
         if not options_of(message):
             return "it offers no option that this bridge knows"
@@ -322,15 +306,15 @@ class AcpWire:
     def _hear_answer(self, message: Message) -> None:
         cwd = self._opening.pop(key_of(message.get("id")), None)
         result = message.get("result")
-        if isinstance(result, dict):
-            self._hear_mode(mode_begun(result))
+        if isinstance(result, dict) and isinstance(result.get("modes"), dict):
+            self._hear_mode(result["modes"].get("currentModeId"))
         if cwd is not None and isinstance(result, dict) and isinstance(result.get("sessionId"), str):
             self._cwd[result["sessionId"]] = cwd
 
-    def _hear_mode(self, mode: str | None) -> None:
-        if mode is None or mode == self._mode_told:
+    def _hear_mode(self, mode: object) -> None:
+        if not isinstance(mode, str) or mode == self._mode_told:
             return
-        if is_silent(mode):
+        if "".join(filter(str.isalnum, mode.lower())) in _SILENT:
             self._tell(
                 f"`{self.agent}` is in mode `{mode}`: calls that this mode allows are neither asked about nor "
                 "recorded; choose a mode that asks"
@@ -338,7 +322,8 @@ class AcpWire:
         self._mode_told = mode
 
     def _hear_update(self, session: object, update: dict[str, Any]) -> None:
-        self._hear_mode(mode_changed(update))
+        if update.get("sessionUpdate") == "current_mode_update":
+            self._hear_mode(update.get("currentModeId"))
         call_id = update.get("toolCallId")
         if not isinstance(session, str) or not isinstance(call_id, str):
             return
@@ -385,10 +370,6 @@ def _trace_of(params: dict[str, Any]) -> dict[str, str]:
     meta = params.get("_meta")
     found = {name: meta.get(name) for name in ("traceparent", "tracestate")} if isinstance(meta, dict) else {}
     return {name: value for name, value in found.items() if isinstance(value, str) and len(value) <= TRACE_CHARS_MAX}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _result(rpc_id: Any, outcome: dict[str, Any], told: str | None = None) -> bytes:

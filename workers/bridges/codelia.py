@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from workers.bridges.held_claims import NOT_AS_CORRECTED
-from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import BridgeOptions
-from workers.bridges.pipes import Carrier
-from workers.bridges.rpc import key_of
+from workers.bridges.race import key_of
 from workers.bridges.session_ids import id_of, new_id
-from workers.bridges.stdio import tell
-from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, ToolCall, verdict_of_failure
+from workers.bridges.stdio import Carrier, Message, keep, line_of, parse, tell, text_in
+from workers.bridges.tool_calls import NOT_AS_CORRECTED, CallVerdict, Cause, GatewayJudge, ToolCall, verdict_of_failure
 from workers.transport.gateway_client import GatewayClient
 
 AGENT: Final = "codelia"
@@ -56,34 +53,23 @@ def params_of(message: Message) -> Message:
     return params if isinstance(params, dict) else {}
 
 
-def is_confirm(message: Message) -> bool:
-    return message.get("method") == CONFIRM and isinstance(message.get("id"), str | int)
-
-
 def confirm_of(message: Message, *, is_announced: bool) -> Confirm | None:
     """Return the question about a tool in a confirm request; None for any other question.
 
     After `permission.ready` every confirm request is one, so that no wording bypasses the rules.
     """
     params = params_of(message)
-    title, text, run_id = params.get("title"), params.get("message"), params.get("run_id")
+    title = text_in(params, "title") or ""
     if not is_announced and (title not in TITLES or params.get("allow_reason") is False):
         return None
-    return Confirm(
-        message["id"],
-        run_id if isinstance(run_id, str) and run_id else None,
-        title if isinstance(title, str) else "",
-        text if isinstance(text, str) else "",
-        params.get("allow_remember") is not False,
-    )
+    run_id, text = text_in(params, "run_id"), text_in(params, "message") or ""
+    return Confirm(message["id"], run_id, title, text, params.get("allow_remember") is not False)
 
 
 def call_of(event: Message) -> CodeliaCall | None:
     """Return the call that a `tool_call` event announces."""
-    call_id, tool, args = event.get("tool_call_id"), event.get("tool"), event.get("args")
-    if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool and isinstance(args, dict):
-        return CodeliaCall(call_id, tool, args)
-    return None
+    call_id, tool, args = text_in(event, "tool_call_id"), text_in(event, "tool"), event.get("args")
+    return CodeliaCall(call_id, tool, args) if call_id and tool and isinstance(args, dict) else None
 
 
 def guessed(confirm: Confirm) -> tuple[str, dict[str, Any]]:
@@ -103,8 +89,8 @@ def metadata_of(confirm: Confirm, preview: Message | None, *, known: bool) -> Me
     if not known:
         shown["judged_by"] = "the words of the question alone: the agent told nothing of the call"
     for name in ("diff", "summary", "file_path"):
-        text = (preview or {}).get(name)
-        if isinstance(text, str) and text:
+        text = text_in(preview or {}, name)
+        if text is not None:
             shown[name] = text[:_TEXT_CHARS_MAX]
     return shown
 
@@ -131,11 +117,12 @@ def _is_shared(row: Message) -> bool:
 
 
 def _reason(verdict: CallVerdict) -> str:
-    feedback = (verdict.row or {}).get("feedback")
-    if isinstance(feedback, str) and feedback:
-        return feedback
     # The runtime adds that prefix itself.
-    return verdict.message.removeprefix(_PREFIX).strip() or f"the request was {verdict.outcome or 'denied'}"
+    return (
+        text_in(verdict.row or {}, "feedback")
+        or verdict.message.removeprefix(_PREFIX).strip()
+        or f"the request was {verdict.outcome or 'denied'}"
+    )
 
 
 def refusal(rpc_id: Any, reason: str | None = None) -> bytes:
@@ -153,8 +140,6 @@ def with_confirm(message: Message) -> Message:
 
 CALLS_COUNT_MAX: Final = 256
 """The number of calls, previews and runs remembered until they are asked about; the oldest are dropped first."""
-
-T = TypeVar("T")
 
 PassAnswer = Callable[[Confirm, bytes | None], Awaitable[None]]
 """Takes the line for the runtime, or None if the person at the runtime's own prompt has to be asked."""
@@ -197,7 +182,7 @@ class CodeliaRequests:
     def has(self, rpc_id: object) -> bool:
         return key_of(rpc_id) in self._taken
 
-    def hear(self, notice: Message) -> Callable[[], Awaitable[None]] | None:
+    def hear(self, notice: Message) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Read an `agent.event`; return the work that follows from it."""
         params = params_of(notice)
         event, run_id = params.get("event"), params.get("run_id")
@@ -205,18 +190,18 @@ class CodeliaRequests:
             return None
         kind, call_id = event.get("type"), event.get("tool_call_id")
         if kind == "tool_call" and (call := call_of(event)) is not None:
-            _keep(self._calls, call.call_id, call)
+            keep(self._calls, call.call_id, call, CALLS_COUNT_MAX)
         elif isinstance(call_id, str):
             return self._heard_of(str(kind), call_id, run_id, event)
         return None
 
     def _heard_of(
         self, kind: str, call_id: str, run_id: object, event: Message
-    ) -> Callable[[], Awaitable[None]] | None:
+    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
         if kind == "permission.preview":
-            _keep(self._previews, call_id, event)
+            keep(self._previews, call_id, event, CALLS_COUNT_MAX)
         elif kind == "permission.ready" and isinstance(run_id, str):
-            _keep(self._ready, run_id, (call_id, str(event.get("tool"))))
+            keep(self._ready, run_id, (call_id, str(event.get("tool"))), CALLS_COUNT_MAX)
         elif kind == "tool_result":
             call = self._calls.pop(call_id, None)
             self._previews.pop(call_id, None)
@@ -245,7 +230,6 @@ class CodeliaRequests:
             cwd=self._cwd,
             # A guessed call is asked, and never remembered.
             always=None if known else (),
-            keeps_id=False,
         )
 
     # --- on the loop
@@ -273,7 +257,7 @@ class CodeliaRequests:
         if verdict.behaviour != "agent":
             line = answer_line(confirm, verdict, shares_grants=self._shares_grants)
         if verdict.behaviour == "allow" and verdict.updated_input is None and call.call_id is not None:
-            _keep(self._running, call.call_id, (judge, verdict.request_id))
+            keep(self._running, call.call_id, (judge, verdict.request_id), CALLS_COUNT_MAX)
         if verdict.behaviour == "allow" and verdict.updated_input is not None:
             await judge.claims.give_back(call.request_id, NOT_AS_CORRECTED)
         self._begun.pop(key_of(confirm.rpc_id), None)
@@ -300,13 +284,6 @@ class CodeliaRequests:
         return [begun.confirm for _, begun in found]
 
 
-def _keep(kept: dict[str, T], key: str, value: T) -> None:
-    """Remember a value; the number is bounded, since a runtime may never announce the end of a call."""
-    kept[key] = value
-    while len(kept) > CALLS_COUNT_MAX:
-        kept.pop(next(iter(kept)), None)
-
-
 class CodeliaBridge:
     """One runtime, from its start to its end. `headless`: the host has no user, so every question to it is denied."""
 
@@ -320,12 +297,7 @@ class CodeliaBridge:
     async def run(self, command: Sequence[str]) -> int:
         """Run the runtime's command to its end, and return its exit code."""
         self._carrier = Carrier(command)
-        await self._carrier.carry(self._hear_host, self._hear_runtime)
-        code = await self._carrier.ended()
-        await self._carrier.last_words()
-        self._carrier.start(self._asking.end())
-        await self._carrier.last_words()
-        return code
+        return await self._carrier.run(self._hear_host, self._hear_runtime, self._asking.end)
 
     # --- host to runtime, in a thread --------------------------------------------------------------------------------
 
@@ -337,11 +309,11 @@ class CodeliaBridge:
         passed = line if message is None else self._said(message, line)
         if passed is not None:
             self._carrier.to_client(passed)
-        if message is not None and message.get("method") == "run.cancel":
-            self._carrier.on_loop(self._cancel, params_of(message).get("run_id"))
+        run_id = params_of(message or {}).get("run_id")
+        if message is not None and message.get("method") == "run.cancel" and isinstance(run_id, str):
+            self._carrier.on_loop(self._carrier.start, self._withdraw(run_id))
 
     def _said(self, message: Message, line: bytes) -> bytes | None:
-        """Return the line for the runtime."""
         method = message.get("method")
         if method is None:
             if self._asking.has(message.get("id")):
@@ -366,8 +338,8 @@ class CodeliaBridge:
         if message.get("method") == "agent.event":
             work = self._asking.hear(message)
             if work is not None:
-                self._carrier.on_loop(self._begin_work, work)
-        elif is_confirm(message):
+                self._carrier.on_loop(lambda: self._carrier.start(work()))
+        elif message.get("method") == CONFIRM and isinstance(message.get("id"), str | int):
             return self._asked(message, line)
         return True
 
@@ -389,7 +361,6 @@ class CodeliaBridge:
     # --- on the loop -------------------------------------------------------------------------------------------------
 
     async def _answered(self, confirm: Confirm, answer: bytes | None) -> None:
-        """Pass an answer to the runtime, or, without one, the question to the host."""
         line = self._held.pop(key_of(confirm.rpc_id))
         if answer is None and not self._headless:
             await self._carrier.tell_host(line)
@@ -397,18 +368,8 @@ class CodeliaBridge:
         nobody = refusal(confirm.rpc_id, "denied, because nobody could be asked: the ledger does not answer")
         await self._carrier.tell_client(answer or nobody)
 
-    def _cancel(self, run_id: object) -> None:
-        if isinstance(run_id, str):
-            self._carrier.start(self._withdraw(run_id))
-
     async def _withdraw(self, run_id: str) -> None:
         """Deny open questions after a cancel, since the runtime waits on: without a reason, which ends the turn."""
         for confirm in await self._asking.withdraw("asker_gave_up", run_id):
             self._held.pop(key_of(confirm.rpc_id), None)
             await self._carrier.tell_client(refusal(confirm.rpc_id))
-
-    def _begin_work(self, work: Callable[[], Awaitable[None]]) -> None:
-        async def done() -> None:
-            await work()
-
-        self._carrier.start(done())

@@ -12,6 +12,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
+from workers.bridges.hooks.settings import LIMIT_SECONDS
+from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError
 
 SCRIPT: Final = "workers/bridges/hooks/run.py"
@@ -83,6 +85,9 @@ def _without(entry: Any, agent: str) -> Any:
     return {**entry, "hooks": kept} if kept else None
 
 
+AGENT: Final = "claude"
+"""Claude Code's name in the command line of a hook."""
+
 PROGRAM: Final = "permission-ledger"
 SHARED_SCOPE: Final = "project"
 """The scope whose settings files a team commits."""
@@ -119,6 +124,29 @@ def shared_line(agent: str, words: Sequence[str], *, opens: bool = False, otherw
     return shlex.join(["sh", "-c", script, PROGRAM, *words])
 
 
+def command_line(agent: str, words: Sequence[str], *, shared: bool, otherwise: int = BLOCKS) -> str:
+    """Return the line for one person's settings, or for `shared` ones, which a team commits."""
+    if not shared:
+        return own_line(agent, words, otherwise=otherwise)
+    at = words.index("--on-unreachable") if "--on-unreachable" in words else -1
+    return shared_line(agent, words, opens=at >= 0 and words[at + 1] == "agent", otherwise=otherwise)
+
+
+def hook_words(
+    options: BridgeOptions, scope: str = "user", *, agent: str = AGENT, limit: float | None = None
+) -> list[str]:
+    """Return the options to install a hook with. Raises BridgeError for rules that others would not have."""
+    words = ["--on-unreachable", options.on_unreachable, *([] if limit is None else ["--limit", f"{limit:g}"])]
+    is_own = agent != AGENT or options.dialect == BridgeOptions().dialect
+    dialect = None if is_own else options.dialect
+    for name, value in (("--session", options.session), ("--project", options.project), ("--dialect", dialect)):
+        words += [] if value is None else [name, value]
+    words += [word for name, text in options.deadlines.items() for word in (f"--{name}", text)]
+    words += [] if options.rules is None else ["--rules", rules_word(options.rules, scope)]
+    words += [] if options.profile is None else ["--profile", options.profile]
+    return [*words, "--grace", f"{options.grace:g}"]
+
+
 def rules_word(rules: str, scope: str) -> str:
     """Return the rules' file for a line: absolute, or within the project. Raises BridgeError if others lack it."""
     path = Path(rules).absolute()
@@ -131,3 +159,62 @@ def rules_word(rules: str, scope: str) -> str:
             f"the rules `{rules}` are outside the project, where others do not have them; put them into the project, "
             "or leave --rules out, and the gateway's own rules judge"
         ) from None
+
+
+QUESTIONS: Final = ("PreToolUse", "PermissionRequest")
+BOTH: Final = "both"
+WAYS: Final = (BOTH, *QUESTIONS)
+"""The calls to ask about: every call, in the inbox and at the terminal at once; every call, in the inbox; or the calls
+that Claude Code would ask its user about."""
+
+NOT_ASKED: Final = {
+    "PreToolUse": "PreToolUse alone: what no rule decides waits in the inbox; nobody at the terminal is asked",
+    "PermissionRequest": "PermissionRequest alone: what Claude Code's own rules or its mode allow is not asked about. "
+    "In mode `auto`, in which 2.1.330 starts at a terminal, that is every call; and `claude -p` asks nobody",
+}
+"""The calls that a way of asking leaves out, for the one who installs it."""
+
+NOTES: Final = ("PostToolUse", "PostToolUseFailure")
+ENDINGS: Final = ("Stop", "SessionEnd")
+EVENTS: Final = (*QUESTIONS, *NOTES, *ENDINGS)
+
+PROMPT_SECONDS: Final = 86400
+"""The time a hook waits beside a visible prompt: the longest that hooks may have, since the prompt has no limit
+either."""
+
+ENDING_SECONDS: Final = 5
+"""The time the client waits for a gateway at the end of a turn and at its own end."""
+
+
+def hook_settings(
+    words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH, *, shared: bool = False
+) -> Settings:
+    """Return the member `hooks` of a settings file for one of WAYS. `shared`: for a file that a team commits.
+
+    The hooks for turn and session ends ask nothing; a failure of theirs would keep the agent from ending its turn.
+    """
+    said = ["--event", BOTH, *words] if way == BOTH else words
+    hook = {"type": "command", "command": command_line(AGENT, said, shared=shared), "timeout": int(limit)}
+    patient = {
+        "type": "command",
+        "command": command_line(AGENT, ["--limit", str(PROMPT_SECONDS), *said], shared=shared),
+        "timeout": PROMPT_SECONDS,
+    }
+    ending = {
+        "type": "command",
+        "command": command_line(AGENT, said, shared=shared, otherwise=0),
+        "timeout": ENDING_SECONDS,
+    }
+    hooks = {"PermissionRequest": patient, **dict.fromkeys(ENDINGS, ending)}
+    events = [event for event in EVENTS if way in (BOTH, event) or event not in QUESTIONS]
+    return {event: [_entry(event, hooks.get(event, hook))] for event in events}
+
+
+def _entry(event: str, hook: Settings) -> Settings:
+    return {"hooks": [hook]} if event in ENDINGS else {"matcher": "*", "hooks": [hook]}
+
+
+def wanted_events(installed: Sequence[str]) -> list[str]:
+    """Return the events that should have a hook of ours, given those that ask."""
+    questions = [event for event in QUESTIONS if event in installed]
+    return [event for event in EVENTS if event not in QUESTIONS or event in (questions or QUESTIONS)]

@@ -7,19 +7,159 @@ recorded, and the other prompt is closed. Everything else passes byte for byte; 
 from __future__ import annotations
 
 import asyncio
+import json
+import os.path
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from workers.bridges.held_claims import HELD_COUNT_MAX, NOT_AS_CORRECTED
-from workers.bridges.messages import Message, parse
 from workers.bridges.options import BridgeOptions
-from workers.bridges.pipes import Carrier
-from workers.bridges.rpc import EndedCall, EndedQuestions, HostAnswer, RpcQuestion, Wire, key_of
-from workers.bridges.stdio import tell
-from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, verdict_of, verdict_of_failure
+from workers.bridges.stdio import Carrier, Message, parse, tell
+from workers.bridges.tool_calls import (
+    HELD_COUNT_MAX,
+    NOT_AS_CORRECTED,
+    CallVerdict,
+    Cause,
+    GatewayJudge,
+    ToolCall,
+    verdict_of,
+    verdict_of_failure,
+)
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
+
+HostReply = Literal["once", "session", "always", "reject", "cancelled"]
+
+
+class RpcQuestion(NamedTuple):
+    """A permission request of the agent. `key` is its JSON-RPC id as text; ids count from 0, and may be strings.
+
+    `lineage` is of a sub-agent's session: its parent, the parent's parent, and so on, as far as the agent told.
+    """
+
+    key: str
+    rpc_id: Any
+    session: str
+    cwd: str | None
+    call: ToolCall
+    message: Message
+    lineage: tuple[str, ...] = ()
+
+
+class EndedQuestions(NamedTuple):
+    """Questions that need no answer any more: those of one session, or the one of `key`."""
+
+    session: str | None = None
+    key: str | None = None
+    answers_agent: bool = False
+    """True if the agent still needs a message that they are cancelled."""
+
+
+class EndedCall(NamedTuple):
+    """A call whose end the agent reported. `ok`: it succeeded."""
+
+    session: str
+    call_id: str
+    ok: bool
+
+
+class HostAnswer(NamedTuple):
+    """CONST A person's answer at the host: the ledger's record of it, the `line` for the agent, and the `prompt`."""
+
+    reply: HostReply
+    line: bytes
+    prompt: str | None = None
+
+
+class Wire(Protocol):
+    """One protocol: messages parsed, answers built."""
+
+    agent: str
+    """The agent's name in the ledger."""
+    host: str
+    """The name of its own prompt."""
+
+    def question_of(self, message: Message) -> RpcQuestion | str | None:
+        """Return the permission request in a message, the text of what is wrong with it, or None for others."""
+        ...
+
+    def refuse(self, message: Message) -> bytes:
+        """Build the answer to a request that cannot be read."""
+        ...
+
+    def answer(self, question: RpcQuestion, verdict: CallVerdict) -> bytes:
+        """Build the agent's answer for a verdict. Nothing but a plain allow allows."""
+        ...
+
+    def cancelled(self, question: RpcQuestion) -> bytes: ...
+
+    def answer_of(self, question: RpcQuestion, message: Message, line: bytes) -> HostAnswer | None:
+        """Return the host's answer; None if nobody there could be asked, or if it cannot be read."""
+        ...
+
+    def withdrawal(self, question: RpcQuestion) -> bytes | None:
+        """Build the message that closes the host's prompt."""
+        ...
+
+    def heard_from_agent(self, message: Message) -> EndedQuestions | None: ...
+
+    def heard_from_host(self, message: Message) -> EndedQuestions | None: ...
+
+    def call_ended(self, message: Message) -> EndedCall | None:
+        """Return the call whose run a message of the agent ends; None for any other message."""
+        ...
+
+
+def key_of(rpc_id: Any) -> str:
+    """Return an id as text: 0, "0" and null are three ids; 0 and 0.0 are one, as for the agents."""
+    whole = isinstance(rpc_id, float) and rpc_id.is_integer()
+    return json.dumps(int(rpc_id) if whole else rpc_id)
+
+
+_SHELLS: Final = frozenset({"bash", "zsh", "sh"})
+_SCRIPT_OPTIONS: Final = frozenset({"-c", "-lc"})
+_SHELL_WORDS: Final = 3
+_WILDCARDS: Final = ("*", "?")
+
+
+class FileChange(NamedTuple):
+    """A file that is written or deleted, and its new path if it is moved."""
+
+    path: str
+    moved_to: str | None = None
+
+
+def script_of(command: str | Sequence[str]) -> str:
+    """Return the script that a shell would run: `git push` for `/bin/bash -lc 'git push'`, else the command itself."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError:
+        return str(command)
+    is_shell = len(words) == _SHELL_WORDS and os.path.basename(words[0]) in _SHELLS  # noqa: PTH119 - no path of ours
+    if is_shell and words[1] in _SCRIPT_OPTIONS:
+        return words[2]
+    return command if isinstance(command, str) else shlex.join(words)
+
+
+def exactly(text: str) -> tuple[str, ...]:
+    """Return the grant of exactly this text; none if the text as a pattern would match more."""
+    return () if not text or any(one in text for one in _WILDCARDS) else (text,)
+
+
+def edit_of(changes: Sequence[FileChange]) -> tuple[str, dict[str, Any]] | None:
+    """Return the tool and the input that stand for these changes; None if a path cannot be written down."""
+    paths = [path for change in changes for path in change if path is not None]
+    if not paths or any(path != path.strip() or not path.isprintable() for path in paths):
+        return None
+    if len(paths) == 1:
+        return "edit", {"filePath": paths[0]}
+    lines = ["*** Begin Patch"]
+    for change in changes:
+        lines.append(f"*** Update File: {change.path}")
+        lines += [] if change.moved_to is None else [f"*** Move to: {change.moved_to}"]
+    return "apply_patch", {"patchText": "\n".join([*lines, "*** End Patch"])}
+
 
 _SHOWN_CHARS_MAX: Final = 120
 _LATE: Final = ("ALREADY_ANSWERED", "PERMISSION_STALE")
@@ -93,7 +233,6 @@ class RacingBridge:
             self._carrier.to_host(line)
 
     def _read(self, line: bytes, origin: str) -> Message | None:
-        """Return the message of a line; None, and a line on stderr, if it is no JSON object."""
         message = parse(line)
         if message is None:
             tell(f"a line of {origin} is dropped, it is not a JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
@@ -127,7 +266,7 @@ class RacingBridge:
             # Two questions under one id: an answer to either would be taken for both.
             tell("a permission request has the id of a pending one; both are refused")
             self._withdraw(before, "withdrawn")
-            self._carrier.start(self._to_agent(self._wire.refuse(question.message)))
+            self._carrier.start(self._carrier.tell_client(self._wire.refuse(question.message)))
             return
         asked = self._asked[question.key] = _Asked(question, line)
         asked.task = asyncio.get_running_loop().create_task(self._settle(asked))
@@ -148,7 +287,7 @@ class RacingBridge:
             question = asked.question
             if ending.key == question.key or (ending.session is not None and ending.session == question.session):
                 if ending.answers_agent:
-                    self._carrier.start(self._to_agent(self._wire.cancelled(question)))
+                    self._carrier.start(self._carrier.tell_client(self._wire.cancelled(question)))
                 self._withdraw(asked, "asker_gave_up")
 
     def _withdraw(self, asked: _Asked, cause: Cause) -> None:
@@ -204,12 +343,11 @@ class RacingBridge:
         is_corrected = _is_corrected(judging)
         if not is_corrected:
             self._told(judge, question)  # first, since the agent may be quick
-        await self._to_agent(answer)
+        await self._carrier.tell_client(answer)
         if is_corrected:
             await judge.claims.give_back(question.call.request_id, NOT_AS_CORRECTED)
 
     def _told(self, judge: GatewayJudge, question: RpcQuestion) -> None:
-        """Remember a call that the agent is told to run, until it reports the end."""
         asked, call_id = judge.claims.asked_of(question.call.request_id), question.call.call_id
         if asked is None or call_id is None:
             return
@@ -325,9 +463,6 @@ class RacingBridge:
         return None
 
     # --- writing: pipes block, so not on the loop ---------------------------------------------------------------------
-
-    async def _to_agent(self, line: bytes) -> None:
-        await self._carrier.tell_client(line)
 
     async def _tell_host(self, line: bytes) -> None:
         async with self._to_host:  # in the order of the writes

@@ -1,8 +1,15 @@
-"""Ids for sessions: made from the agent's own, at most 200 visible characters; and the agent's home directory."""
+"""Facts of an agent's session: ids made from its own, its home directory, and the input that a call runs with."""
 
 from __future__ import annotations
 
+import json
 import os
+
+from workers.transport.errors import BridgeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 ID_CHARS_MAX = 200
 
@@ -33,3 +40,17 @@ def folder_name(session: str) -> str:
     """Return a session's folder name: its id if that is a plain name, else in hexadecimal."""
     plain = session.replace("-", "").replace("_", "").isalnum() and session.isascii()
     return session if plain else f"hex-{session.encode('utf-8', 'surrogatepass').hex()}"[:250]
+
+
+def runnable(edited: dict[str, Any] | None, own: Any) -> dict[str, Any] | None:
+    """Return a changed input as it may run. Raises BridgeError for a masked secret that `own` does not have."""
+    if edited is None or "{secret:" not in json.dumps(edited):
+        return edited
+    from ledger.core.errors import InputError  # noqa: PLC0415 - slow to import, and rarely needed
+    from ledger.masks.own_input import with_own_texts  # noqa: PLC0415 - the same
+
+    try:
+        made: dict[str, Any] = with_own_texts(edited, own)
+    except InputError as error:
+        raise BridgeError(error.text) from error
+    return made

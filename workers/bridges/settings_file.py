@@ -27,13 +27,6 @@ _MARK: Final = "\ufeff"
 """The byte order mark that some editors write first; it is no part of the JSON."""
 
 
-class Installed(NamedTuple):
-    """A text with hooks of ours, and the edits that made it; their `at` is a place in the text before."""
-
-    text: str
-    edits: tuple[Edit, ...]
-
-
 def read(text: str, *, comments: bool) -> Settings:
     """Return the settings in a text; empty for a blank one. Raises JsonSyntaxError, and TypeError for a non-object."""
     body = text.removeprefix(_MARK)
@@ -45,8 +38,8 @@ def read(text: str, *, comments: bool) -> Settings:
     return value
 
 
-def installed(text: str, agent: str, entries: Entries) -> Installed:
-    """Return a text without hooks of ours, with these added. Raises BridgeError for settings of another form."""
+def installed(text: str, agent: str, entries: Entries) -> tuple[str, tuple[Edit, ...]]:
+    """Return a text without hooks of ours, with these added, and the edits at their places before. Raises BridgeError for settings of another form."""
     body = text.removeprefix(_MARK)
     mark = len(text) - len(body)
     if not body.strip():
@@ -59,7 +52,7 @@ def installed(text: str, agent: str, entries: Entries) -> Installed:
         wanted = with_entries(document.value, agent, entries)
     after = applied(body, edits)
     assert parse(after, comments=True).value == wanted
-    return Installed(text[:mark] + after, tuple(edit._replace(at=edit.at + mark) for edit in edits))
+    return text[:mark] + after, tuple(edit._replace(at=edit.at + mark) for edit in edits)
 
 
 def removed(text: str, agent: str) -> str:
@@ -78,11 +71,6 @@ def essence(settings: Settings) -> Settings:
     hooks = {event: found for event, found in (settings.get("hooks") or {}).items() if found != []}
     rest = {name: value for name, value in settings.items() if name != "hooks"}
     return {**rest, "hooks": hooks} if hooks else rest
-
-
-def is_blank(text: str) -> bool:
-    """Return whether a text holds an empty object and nothing else, not even a comment."""
-    return "".join(text.removeprefix(_MARK).split()) in ("", "{}")
 
 
 def _value(body: str) -> Any:
@@ -239,7 +227,9 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
     created = before is None or (record is not None and record.created)
     bare = "" if before is None else _without_ours(before, agent, record)
     if entries is None:
-        return SettingsChange(path, before, None if created and is_blank(bare) else bare)
+        return SettingsChange(
+            path, before, None if created and bare.removeprefix(_MARK).split() in ([], ["{}"], ["{", "}"]) else bare
+        )
     after, edits = installed(bare, agent, entries)
     return SettingsChange(path, before, after, InstallRecord.of(after, edits, created=created))
 

@@ -1,16 +1,49 @@
-"""Lines between a host, ourselves and a client process: read as they come, written whole, unchanged."""
+"""Lines between a host, ourselves and a client process: read as they come, written whole, passed on or held back."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Final
+from typing import IO, Any, Final, TypeVar
+
+Message = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def parse(line: bytes) -> Message | None:
+    """Return a line as an object; None for anything else."""
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def text_in(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a member that is a text, and not an empty one; else None."""
+    value = fields.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
+    """Remember a value, and drop the oldest of more than `most`: an agent may never tell the end of a call."""
+    kept[key] = value
+    while len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def line_of(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -117,3 +150,111 @@ def tell(text: str) -> None:
     """Write a line for the person to stderr."""
     sys.stderr.write(f"permission-ledger: {text}\n")
     sys.stderr.flush()
+
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_LAST_WORDS_SECONDS: Final = 5.0
+
+HearLine = Callable[[bytes], None]
+
+
+class Carrier:
+    """One client process, from its start to its end. Create it on a running event loop."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Raise OSError when the program cannot be started."""
+        self._loop = asyncio.get_running_loop()
+        self._client = ClientProcess(command)
+        self.to_client, self.close_stdin, self.to_host = self._client.write, self._client.close_stdin, write_to_host
+        self._tasks: set[asyncio.Task[None]] = set()
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._client.send, number)
+
+    async def carry(
+        self, hear_host: HearLine, hear_client: HearLine, host_ended: Callable[[], None] | None = None
+    ) -> None:
+        """Carry lines until the client's stdout ends.
+
+        The callbacks run in the threads, line by line. `host_ended` is called when the host's stream ends, which closes
+        the client's stdin by default.
+        """
+        ended = asyncio.Event()
+
+        def from_host() -> None:
+            _each(host_lines(), hear_host)
+            (host_ended or self.close_stdin)()
+
+        def from_client() -> None:
+            try:
+                if not _each(self._client.lines(), hear_client):
+                    self._client.close_stdout()
+            except BrokenPipeError:
+                self._client.close_stdout()
+            self.on_loop(ended.set)
+
+        for carrying in (from_host, from_client):
+            threading.Thread(target=carrying, daemon=True).start()
+        await ended.wait()
+
+    async def run(
+        self,
+        hear_host: HearLine,
+        hear_client: HearLine,
+        end: Callable[[], Coroutine[Any, Any, None]],
+        host_ended: Callable[[], None] | None = None,
+    ) -> int:
+        """Carry lines until the client has ended; return its exit code. `end` begins when all started work is done.
+
+        Finished calls are noted before the rest of the claims end.
+        """
+        await self.carry(hear_host, hear_client, host_ended)
+        code = await self.ended()
+        await self.last_words()
+        self.start(end())
+        await self.last_words()
+        return code
+
+    async def ended(self) -> int:
+        """Return the client's exit code, after it has ended."""
+        return await asyncio.to_thread(self._client.wait)
+
+    async def last_words(self) -> None:
+        """Wait a short time for started work to finish."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_WORDS_SECONDS)
+
+    # --- also called from the threads
+
+    def on_loop(self, function: Callable[..., object], *arguments: Any) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the bridge with it
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # --- on the loop
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.hold(self._loop.create_task(work))
+
+    def hold(self, task: asyncio.Task[None]) -> None:
+        """Keep a reference to a task until it is done: the event loop itself holds none."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def tell_client(self, line: bytes) -> None:
+        """As `to_client`, which blocks: through a thread only if the write would block."""
+        if not self._client.write_at_once(line):
+            await asyncio.to_thread(self.to_client, line)
+
+    async def tell_host(self, line: bytes) -> None:
+        """As `to_host`, which blocks. Raises BrokenPipeError."""
+        await asyncio.to_thread(self.to_host, line)
+
+
+def _each(lines: Iterator[bytes], hear: HearLine) -> bool:
+    """Pass each line on; return False if a line was too long to be passed on."""
+    try:
+        for line in lines:
+            hear(line)
+    except LongLineError as error:
+        tell(str(error))
+        return False
+    return True

@@ -1,32 +1,163 @@
-"""From an agent's tool call to the bridge's answer: asked at the gateway, waited for, withdrawn."""
+"""From an agent's tool call to the bridge's answer: asked at the gateway, waited for, claimed, withdrawn."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from workers.bridges.askers import Asker, digest_of, waiting_for
-from workers.bridges.held_claims import HeldClaims
-from workers.bridges.options import BridgeOptions, opening
-from workers.bridges.own_input import runnable
-from workers.bridges.rule_files import FollowedRules
+from workers.bridges.options import BridgeOptions, check_rules, opening
+from workers.bridges.session_ids import new_id, runnable
+from workers.bridges.stdio import keep, tell
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.transport.operand_files import are_unchanged
+from workers.transport.trusted import trust_file
 
-WITHDRAWING_SECONDS: Final = 3.0
-"""The time limit for a withdrawal at the gateway."""
+LOOK_SECONDS: Final = 2.0
+
+_Stamp = tuple[int, ...] | None
+
+
+class FollowedRules:
+    """One file, or none; whoever opens the session reads its content."""
+
+    def __init__(self, file: str | None) -> None:
+        self._file = file
+        self._read_as: _Stamp = None
+
+    def read(self) -> None:
+        """Note that the file is about to be read; later changes count as changes."""
+        self._read_as = self._stamp()
+
+    def forget(self) -> None:
+        """Count the file as changed, since not every session has its content."""
+        self._read_as = ()
+
+    @property
+    def have_changed(self) -> bool:
+        return self._stamp() != self._read_as
+
+    @asynccontextmanager
+    async def followed(self, say: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Call `say` within 2 s of a change, until the block ends. It raises BridgeError for unreadable rules."""
+        if self._file is None:
+            yield
+            return
+        following = asyncio.create_task(self._follow(say), name=f"follow {self._file}")
+        try:
+            yield
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+    async def _follow(self, say: Callable[[], Awaitable[None]]) -> None:
+        told = ""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self.have_changed:
+                continue
+            try:
+                await say()
+            except BridgeError as error:
+                if error.text != told:
+                    tell(f"the changed rules do not apply to pending requests: {error.text}")
+                told = error.text
+                self.forget()
+
+    def _stamp(self) -> _Stamp:
+        if self._file is None:
+            return None
+        # The list of trusted files decides whether the content counts in full.
+        return _status_of(self._file) + _status_of(trust_file())
+
+
+def _status_of(file: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(file)  # noqa: PTH116 - pathlib is slow to import
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+WRITING_SECONDS: Final = 3.0
+"""The time limit for what is withdrawn, given back or noted at the gateway."""
+
+HELD_COUNT_MAX: Final = 4096
+"""The number of claims remembered as held; an agent may never tell the end of a call."""
+
+AGENT_CHARS_MAX: Final = 100
+NOT_TOLD: Final = "the agent no longer waited, and was not told to run it"
+NOT_AS_CORRECTED: Final = "the agent takes no corrected call, and was not told to run it"
+
+
+class HeldClaims:
+    """The claims of a connection, by the agent's ids of the calls. The connection is the runner of them all."""
+
+    def __init__(self, client: GatewayClient, session: str, agent: str) -> None:
+        self._client = client
+        self._session = session
+        self._name = new_id(f"{agent[:AGENT_CHARS_MAX]} over bridge")
+        self._held: dict[str, str] = {}
+
+    def runner_of(self, call_id: str) -> dict[str, str]:
+        """Return the runner for the body of an ask, which claims the call as soon as it is allowed."""
+        return {"name": self._name, "call": call_id}
+
+    def keep(self, call_id: str, row: Row) -> Row:
+        """Remember the claim in the row of an ask with the runner, if it has one."""
+        if row["outcome"] == "allowed" and row.get("claim"):
+            keep(self._held, call_id, row["request_id"], HELD_COUNT_MAX)
+        return row
+
+    async def take(self, call_id: str, row: Row) -> Row:
+        """Claim an allowed request that was asked without the runner: by an earlier asker, or answered elsewhere.
+
+        Raises GatewayRefusalError where it may not run, UnreachableError.
+        """
+        if row["outcome"] != "allowed":
+            return row
+        claim = await self._client.claim(self._session, row["request_id"], self.runner_of(call_id))
+        return self.keep(call_id, {**row, "claim": claim})
+
+    async def give_back(self, call_id: str, reason: str = NOT_TOLD) -> None:
+        """Release the claim of a call that the agent was not told to run. Without such a claim nothing happens."""
+        asked = self._held.pop(call_id, None)
+        if asked is not None:
+            with suppress(BridgeError, TimeoutError):
+                async with asyncio.timeout(WRITING_SECONDS):
+                    await self._client.release(self._session, asked, reason)
+
+    def asked_of(self, call_id: str) -> str | None:
+        """Return the ledger's request of a call whose claim this connection holds; None without a claim."""
+        return self._held.get(call_id)
+
+    def ended(self, request_id: str) -> None:
+        """Forget the claim of a request whose end is noted in the ledger."""
+        for call_id in [one for one, asked in self._held.items() if asked == request_id]:
+            del self._held[call_id]
+
+    async def agent_ended(self) -> None:
+        """End all claims: the agent has ended, and will not tell how its calls did."""
+        if not self._held:
+            return
+        self._held.clear()
+        with suppress(BridgeError, TimeoutError):
+            async with asyncio.timeout(WRITING_SECONDS):
+                await self._client.end_claims(self._session, self._name)
+
 
 Cause = Literal["asker_gave_up", "asker_died", "withdrawn"]
 
 
 class ToolCall(NamedTuple):
-    """A call as the agent names it. `request_id` is the id of the call if the protocol has a stable one.
+    """A call as the agent names it; after a restart it would ask for the same call under another id.
 
-    `keeps_id` False: the agent would ask for the same call under another id after a restart. `always`: the grants to
-    offer, if the agent proposes some. `said`: further members of the ask's body.
+    `always`: the grants to offer, if the agent proposes some. `said`: further members of the ask's body.
     """
 
     request_id: str
@@ -39,7 +170,6 @@ class ToolCall(NamedTuple):
     parent: str | None = None
     cwd: str | None = None
     always: tuple[str, ...] | None = None
-    keeps_id: bool = True
     said: dict[str, Any] | None = None
 
 
@@ -180,7 +310,7 @@ class GatewayJudge:
     async def withdraw(self, request_id: str, cause: Cause, reason: str | None = None) -> None:
         """Withdraw a request whose answer is not needed any more. A settled or unknown request stays as it is."""
         with suppress(BridgeError, TimeoutError):
-            async with asyncio.timeout(WITHDRAWING_SECONDS):
+            async with asyncio.timeout(WRITING_SECONDS):
                 if request_id in self._in_flight:
                     # Not before the gateway has the request: it would be asked after it was withdrawn.
                     await self._in_flight[request_id].wait()
@@ -215,15 +345,14 @@ class GatewayJudge:
         """Note the call that really ran, which ends its claim. A failure changes nothing."""
         self.claims.ended(request_id)
         with suppress(BridgeError, TimeoutError):
-            async with asyncio.timeout(WITHDRAWING_SECONDS):
+            async with asyncio.timeout(WRITING_SECONDS):
                 await self.client.tool_finished(self.session, key=f"ran {request_id}", request_id=request_id, **what)
 
     async def _settled(self, call: ToolCall, pending: Callable[[Row], None]) -> Row:
         body = ask_body(call)
-        if not call.keeps_id:
-            found = await self._attached(digest_of(body, self._cwd), call.request_id, pending)
-            if found is not None:
-                return found
+        found = await self._attached(digest_of(body, self._cwd), call.request_id, pending)
+        if found is not None:
+            return found
 
         def seen(row: Row) -> None:
             self._in_flight[call.request_id].set()
@@ -326,7 +455,6 @@ def verdict_of(call: ToolCall, row: Row) -> CallVerdict:
 
 
 def _refused(call: ToolCall, error: GatewayRefusalError) -> CallVerdict:
-    """Return the verdict of a refusal by the gateway, which says whether the agent should stop."""
     row = {**error.data, "outcome": None}
     return CallVerdict("deny", f"the permission ledger refuses: {error.text}", call.request_id, row)
 
@@ -334,3 +462,37 @@ def _refused(call: ToolCall, error: GatewayRefusalError) -> CallVerdict:
 def verdict_of_failure(request_id: str, error: Exception) -> CallVerdict:
     """Return the verdict when the bridge itself fails: whatever it is must not leave the agent waiting, or allowed."""
     return CallVerdict("deny", f"denied, because the bridge failed: {error}", request_id)
+
+
+def run_bridge(options: BridgeOptions, run: Callable[[GatewayClient], Awaitable[int]]) -> int:
+    """Run a bridge to its end and return its exit code. Raises BridgeError for rules that cannot be read."""
+    check_rules(options)
+
+    async def bridged() -> int:
+        async with GatewayClient(grace=options.grace, tell=tell) as client:
+            await announce(client, options)
+            return await run(client)
+
+    return asyncio.run(bridged())
+
+
+def announce_alone(options: BridgeOptions) -> None:
+    """Announce as `run_bridge` does, before another program replaces this one. Raises BridgeError likewise."""
+    check_rules(options)
+
+    async def announced() -> None:
+        async with GatewayClient(grace=0) as client:
+            await announce(client, options)
+
+    asyncio.run(announced())
+
+
+async def announce(client: GatewayClient, options: BridgeOptions) -> None:
+    """Report whether gateway and ledger are reachable, and which rules judge."""
+    rules = "the gateway's own" if options.rules is None else f"`{options.rules}`, found"
+    try:
+        found = f"gateway: `{await client.look()}`, found; ledger: found"
+    except UnreachableError as error:
+        meanwhile = "left to the agent's own prompt" if options.on_unreachable == "agent" else "denied"
+        found = f"gateway: not found, calls are {meanwhile}: {error.text}"
+    tell(f"{found}; rules: {rules}")

@@ -16,8 +16,7 @@ from ledger.log.archive.sealing import IDLE_MS, Sealing, SealResult, SealRule
 from ledger.log.archive.sweeping import Sweeping
 from ledger.stores.port import START, StreamKey
 from workers.cli.base import checked, command, with_ledger
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput, Exit, talk
 from workers.runtime.garbage import collect_rarely
 from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
 
@@ -47,13 +46,11 @@ def _check(
 
 
 @command(
-    examples=(
-        "permission-ledger archive --to /srv/ledger-archive --dry-run",
-        "permission-ledger archive --to s3://bucket/ledger",
-        "permission-ledger archive --older-than 90d --project shop --json",
-        "permission-ledger archive ses_1 ses_2",
-        "permission-ledger archive --sweep --dry-run",
-    )
+    "permission-ledger archive --to /srv/ledger-archive --dry-run",
+    "permission-ledger archive --to s3://bucket/ledger",
+    "permission-ledger archive --older-than 90d --project shop --json",
+    "permission-ledger archive ses_1 ses_2",
+    "permission-ledger archive --sweep --dry-run",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 @click.option("--older-than", metavar="DURATION", help="Open sessions without an event for so long (default: 30d).")
@@ -118,7 +115,13 @@ async def archive(
         results.append(result)
         if output.as_json:
             output.row({**result.as_json(), "dry_run": dry_run})
-    return _tell(output, results, dry_run=dry_run)
+    sealed = [one for one in results if one.kept is None]
+    if results and not output.as_json:
+        output.table(COLUMNS, [(one.key.id, one.events, one.file, one.kept) for one in results])
+    done = "would be sealed" if dry_run else "sealed"
+    events = sum(one.events for one in sealed)
+    talk(f"{len(sealed)} sessions with {events} events {done}, {len(results) - len(sealed)} kept")
+    return Exit.FINDINGS if any(one.is_damaged for one in results) else Exit.DONE
 
 
 def seal_rule(older_than: str | None, project: str | None) -> SealRule:
@@ -162,17 +165,7 @@ async def _swept(ledger: Ledger, output: CommandOutput, older_than: str | None, 
     return Exit.FINDINGS if any(one.is_problem for one in results) else Exit.DONE
 
 
-def _tell(output: CommandOutput, results: Sequence[SealResult], *, dry_run: bool) -> int:
-    sealed = [one for one in results if one.kept is None]
-    if results and not output.as_json:
-        output.table(COLUMNS, [(one.key.id, one.events, one.file, one.kept) for one in results])
-    done = "would be sealed" if dry_run else "sealed"
-    events = sum(one.events for one in sealed)
-    talk(f"{len(sealed)} sessions with {events} events {done}, {len(results) - len(sealed)} kept")
-    return Exit.FINDINGS if any(one.is_damaged for one in results) else Exit.DONE
-
-
-@command(examples=("permission-ledger restore ses_1", "permission-ledger restore ses_1 --json"))
+@command("permission-ledger restore ses_1", "permission-ledger restore ses_1 --json")
 @click.argument("session")
 @with_ledger
 async def restore(ledger: Ledger, output: CommandOutput, *, session: str) -> None:
@@ -187,10 +180,6 @@ async def restore(ledger: Ledger, output: CommandOutput, *, session: str) -> Non
     head = (await ledger.store.heads([key]))[0].at
     if head == START:
         raise UnknownSessionError(f"there is no session `{session}`", session=session)
-    if output.as_json:
-        file = None if seal is None else seal.file
-        output.row({"session": session, "restored": seal is not None, "versions": head.version, "file": file})
-    elif seal is None:
-        output.line(f"session `{session}` is on the server, and was not sealed")
-    else:
-        output.line(f"session `{session}` is on the server again, with {head.version} events")
+    row = {"session": session, "restored": seal is not None, "versions": head.version}
+    done = "on the server, and was not sealed" if seal is None else f"on the server again, with {head.version} events"
+    output.result({**row, "file": None if seal is None else seal.file}, f"session `{session}` is {done}")

@@ -137,20 +137,14 @@ def is_confirmed(output: CommandOutput, shown: Sequence[Pending], said: str, *, 
     if yes:
         return True
     if output.as_json or not sys.stdin.isatty():
-        if output.as_json:
-            output.rows(one.described() for one in shown)
-        else:
-            for line in _cards(shown):
-                output.line(line)
+        for one in shown:
+            output.result(one.described(), *card_lines(one), "")
         talk(f"nothing was answered: repeat it with --yes, or name the {_count(shown)} by the whole id")
         return False
-    for line in _cards(shown):
-        talk(line)
+    for one in shown:
+        for line in (*card_lines(one), ""):
+            talk(line)
     return click.confirm(f"answer {_count(shown)} with `{said}`?", default=False, err=True)
-
-
-def _cards(shown: Sequence[Pending]) -> list[str]:
-    return [line for one in shown for line in (*card_lines(one), "")]
 
 
 def _count(shown: Sequence[Pending]) -> str:
@@ -158,7 +152,6 @@ def _count(shown: Sequence[Pending]) -> str:
 
 
 async def _whole(ledger: Ledger, request_id: str, session: str | None) -> Session | None:
-    """Return the session that has a request of exactly this id, or None."""
     try:
         found = await ledger.session_of(request_id, session)
     except UnknownRequestError:
@@ -193,7 +186,6 @@ async def _target(ledger: Ledger, one: Pending) -> ChosenRequest:
 
 
 async def _pending(ledger: Ledger, session: str | None, count: int) -> AsyncIterator[Pending]:
-    """Iterate over what is pending, nearest deadline first; in one session in order of asking."""
     if session is not None:
         for one in await ledger.pending(session):
             yield one

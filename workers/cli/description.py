@@ -16,6 +16,7 @@ from ledger.session.approvals import approvals_of
 from ledger.session.demands import demanded
 from ledger.session.state import Request
 from ledger.session.would_run import quoted, would_run
+from workers.cli.output import CommandOutput
 from workers.presentation.labels import (
     APPROVED,
     CALLS_ITSELF,
@@ -30,10 +31,10 @@ from workers.presentation.labels import (
     WHY,
 )
 from workers.presentation.text import revealed, visible
-from workers.presentation.words import rule_text
+from workers.presentation.words import result_lines, rule_text
 
 if TYPE_CHECKING:
-    from ledger import Pending
+    from ledger import Pending, Result
     from ledger.session.would_run.description import Description, Section
     from ledger.session.would_run.marks import OddCharacter
 
@@ -52,15 +53,11 @@ def description_lines(request: Request) -> list[str]:
     from ledger.session.would_run.description import describe_request  # noqa: PLC0415 - it reads shell lines
 
     description = describe_request(request)
-    return [*danger_lines(description), *_section_lines(description), *odd_lines(description)]
-
-
-def danger_lines(description: Description) -> list[str]:
-    """Return one line for each danger, the gravest first."""
-    return [
+    dangers = [
         f"! {DANGERS[one.kind]}: {revealed(one.says)}" + (f", in `{revealed(one.part)}`" if one.part else "")
         for one in description.dangers
     ]
+    return [*dangers, *_section_lines(description), *odd_lines(description)]
 
 
 def odd_lines(description: Description) -> list[str]:
@@ -93,7 +90,6 @@ def _cut(text: str) -> str:
 
 
 def _files(request: Request) -> str:
-    """Return the names of the files that the call executes, for the end of its description; empty without any."""
     names = [named_in(one.path, request.cwd) for one in request.operands or ()]
     return f" (runs {quoted(map(revealed, names))})" if names else ""
 
@@ -117,12 +113,9 @@ def _section_lines(description: Description) -> Iterator[str]:
                 yield f"{label}: {revealed(lines[0])}"
             else:
                 yield f"{label}: {_size(section)}"
-                yield from (f"{_INDENT}{revealed(line)}" for row in lines for line in _row_lines(row))
-
-
-def _row_lines(row: str) -> list[str]:
-    """Return a row of a command without the line break at its end, which the next row shows; others stay lines."""
-    return row.removesuffix("\n").split("\n")
+                for row in lines:
+                    # The line break at the end of a command's row is shown by the next row; others stay lines.
+                    yield from (f"{_INDENT}{revealed(line)}" for line in row.removesuffix("\n").split("\n"))
 
 
 def _size(section: Section) -> str:
@@ -162,3 +155,8 @@ def _reasons(request: Request) -> list[str]:
         return []
     rules: tuple[RuleRef, ...] = tuple(evaluation.rules)
     return [*map(rule_text, rules), *([evaluation.reason] if evaluation.reason else [])]
+
+
+def print_result(output: CommandOutput, result: Result) -> None:
+    """Print CONTRACT's object of a result, or its lines for a person."""
+    output.result(result.as_json(), *result_lines(result))

@@ -15,8 +15,7 @@ from ledger.core.errors import SetupError
 from ledger.stores.redis.addresses import open_doors
 from projections.lag import set_back_ms
 from workers.cli.base import command, run_async
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput, Exit, talk
 from workers.runtime.history import compare_history
 from workers.runtime.place import LedgerPlace
 from workers.upkeep.health import (
@@ -37,12 +36,7 @@ COLUMNS = ("check", "ok", "what was found", "what to do")
 MS_PER_NS: Final = 1_000_000
 
 
-@command(
-    examples=(
-        "permission-ledger doctor",
-        "permission-ledger doctor --deep --json",
-    )
-)
+@command("permission-ledger doctor", "permission-ledger doctor --deep --json")
 @click.option("--deep", is_flag=True, help=f"Verify every stream, not only {SAMPLE_COUNT} of them.")
 def doctor(*, url: str | None, as_json: bool, deep: bool) -> int | None:
     """Check the server and the workers, and say what would lose data or keep people waiting.
@@ -88,7 +82,6 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
 
 
 def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:
-    """Return the space of the fullest disk that holds a server's files."""
     folders = {Path(facts["config_dir"]) for facts in servers if "config_dir" in facts}
     found = [space for folder in folders if (space := space_of(folder)) is not None]
     return min(found, key=lambda space: space.free_bytes, default=None)

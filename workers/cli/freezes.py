@@ -1,14 +1,16 @@
-"""`freeze` and `unfreeze`: stop everything, or one project, and let it go on."""
+"""`freeze` and `hold`: stop everything, or one project; forbid redaction of one; and the reverse of both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from ledger.access.freeze import HoldReach, LegalHold
 from ledger.core.freezes import Freeze
 from ledger.core.times import format_time
-from workers.cli.base import Run, checked, command, local_actor, require_reason, with_ledger
+from workers.cli.base import checked, command, local_actor, require_reason, with_ledger
+from workers.cli.options import adding
 from workers.cli.output import CommandOutput
 
 if TYPE_CHECKING:
@@ -17,16 +19,13 @@ if TYPE_CHECKING:
 COLUMNS = ("frozen", "by", "at", "reason")
 
 
-def _project(function: Run) -> Run:
-    return click.option("--project", metavar="PROJECT", help="One project alone (default: the whole ledger).")(function)
+_project: Final = click.option("--project", metavar="PROJECT", help="One project alone (default: the whole ledger).")
 
 
 @command(
-    examples=(
-        "permission-ledger freeze --reason 'an agent misbehaves'",
-        "permission-ledger freeze --project shop --reason 'the release is broken' --json",
-        "permission-ledger freeze --list",
-    )
+    "permission-ledger freeze --reason 'an agent misbehaves'",
+    "permission-ledger freeze --project shop --reason 'the release is broken' --json",
+    "permission-ledger freeze --list",
 )
 @_project
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to everybody.")
@@ -47,17 +46,12 @@ async def freeze(
         output.listing(rows, Freeze.as_json, COLUMNS, _cells, none="nothing is frozen")
         return
     made = await ledger.freezes.freeze(project, reason=reason, actor=local_actor())
-    if output.as_json:
-        output.row({**made.as_json(), "frozen": True})
-    else:
-        output.line(made.sentence)
+    output.result({**made.as_json(), "frozen": True}, made.sentence)
 
 
 @command(
-    examples=(
-        "permission-ledger unfreeze",
-        "permission-ledger unfreeze --project shop --reason 'the release is repaired' --json",
-    )
+    "permission-ledger unfreeze",
+    "permission-ledger unfreeze --project shop --reason 'the release is repaired' --json",
 )
 @_project
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
@@ -70,18 +64,13 @@ async def unfreeze(ledger: Ledger, output: CommandOutput, *, project: str | None
     """
     ended = await ledger.freezes.unfreeze(project, reason=reason, actor=local_actor())
     left = await ledger.freezes.in_force()
-    if output.as_json:
-        output.row(_unfrozen_json(project, ended, left))
-        return
     place = "the ledger" if project is None else f"project `{project}`"
-    output.line(f"{place} is not frozen any more" if ended else f"{place} was not frozen")
-    for one in left:
-        output.line(f"  still: {one.sentence}")
-
-
-def _unfrozen_json(project: str | None, ended: Freeze | None, left: tuple[Freeze, ...]) -> dict[str, Any]:
-    still = [one.as_json() for one in left]
-    return {"project": project, "frozen": False, "ended": None if ended is None else ended.as_json(), "still": still}
+    row = {"project": project, "frozen": False, "ended": None if ended is None else ended.as_json()}
+    output.result(
+        {**row, "still": [one.as_json() for one in left]},
+        f"{place} is not frozen any more" if ended else f"{place} was not frozen",
+        *(f"  still: {one.sentence}" for one in left),
+    )
 
 
 def _cells(one: Freeze) -> tuple[str | None, ...]:
@@ -91,3 +80,83 @@ def _cells(one: Freeze) -> tuple[str | None, ...]:
         format_time(one.at_ms),
         one.reason,
     )
+
+
+HOLD_COLUMNS = ("held", "by", "at", "reason")
+
+
+def _check_reach(*, project: str | None, session: str | None, lists: bool = False, **_others: object) -> None:
+    if lists:
+        if project or session:
+            raise click.UsageError("--list lists all holds: leave --project and --session out")
+    elif bool(project) == bool(session):
+        raise click.UsageError("name what it concerns with --project PROJECT or --session SESSION")
+
+
+_reach: Final = adding(
+    click.option("--project", metavar="PROJECT", help="A project, with all of its sessions."),
+    click.option("--session", metavar="SESSION", help="One session."),
+)
+
+
+@command(
+    "permission-ledger hold --project shop --reason 'case 2026-17'",
+    "permission-ledger hold --session ses_1 --reason 'case 2026-17' --json",
+    "permission-ledger hold --list",
+)
+@_reach
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to whoever wants to redact.")
+@click.option("--list", "lists", is_flag=True, help="Only list the holds in force.")
+@checked(_check_reach)
+@checked(require_reason)
+@with_ledger
+async def hold(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    project: str | None,
+    session: str | None,
+    reason: str | None,
+    lists: bool,
+) -> None:
+    """Place a legal hold: nothing of a project with its sessions, or of one session, is redacted until it is lifted.
+
+    A redaction there is refused with exit code 12, and says who placed the hold, when and why. Asks, answers and claims
+    go on. A project or session has one hold: placing another one succeeds, keeps the first and prints it.
+    """
+    if lists:
+        rows = await ledger.holds.in_force()
+        output.listing(rows, LegalHold.as_json, HOLD_COLUMNS, _hold_cells, none="nothing is under a hold")
+        return
+    placed = await ledger.holds.place(project=project, session=session, reason=reason or "", actor=local_actor())
+    output.result({**placed.as_json(), "held": True}, placed.sentence)
+
+
+@command(
+    "permission-ledger unhold --project shop --reason 'case 2026-17 is closed'",
+    "permission-ledger unhold --session ses_1 --json",
+)
+@_reach
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@checked(_check_reach)
+@with_ledger
+async def unhold(
+    ledger: Ledger, output: CommandOutput, *, project: str | None, session: str | None, reason: str | None
+) -> None:
+    """Lift a legal hold: what it covered may be redacted again, where no other hold covers it.
+
+    The hold of a project does not end with that of one of its sessions, nor the reverse. Lifting one that is not in
+    force succeeds and changes nothing.
+    """
+    ended = await ledger.holds.lift(project=project, session=session, reason=reason, actor=local_actor())
+    place = HoldReach(project=project, session=session).place
+    lifted = None if ended is None else ended.as_json()
+    output.result(
+        {"project": project, "session": session, "held": False, "ended": lifted},
+        f"{place} is not under a hold any more" if ended else f"{place} was not under a hold",
+    )
+
+
+def _hold_cells(one: LegalHold) -> tuple[str | None, ...]:
+    kind, name = ("project", one.reach.project) if one.reach.session is None else ("session", one.reach.session)
+    return f"{kind} {name}", one.by, format_time(one.at_ms), one.reason

@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ledger.client.grant_list import GrantList, listed
 from ledger.client.grant_uses import GrantUse
-from ledger.core.events import Actor
 from ledger.core.times import format_time, parse_duration
 from ledger.log.places import GrantPlace
 from ledger.log.surveys import StreamProblem
-from workers.cli.base import Run, checked, command, local_actor, with_ledger
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
-from workers.cli.paging import Pages, check_page, page_count, paged, print_pages
-from workers.cli.problems import tell_problems
+from workers.cli.base import (
+    Pages,
+    check_page,
+    checked,
+    command,
+    local_actor,
+    page_count,
+    paged,
+    print_pages,
+    read_count,
+    rows_of,
+    with_ledger,
+)
+from workers.cli.options import adding
+from workers.cli.output import CommandOutput, Exit, talk, tell_problems
 
 if TYPE_CHECKING:
     from ledger import Approved, Ledger
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "uses left", "last used", "from request")
-READ_COUNT: Final = 500
-"""Grants read at once."""
-
 USE_COLUMNS = ("at", "session", "request", "permission", "call", "outcome", "ran")
 
 
-class GrantOptions(TypedDict):
-    """The optional arguments of a grant."""
-
-    expires_in_ms: int | None
-    uses: int | None
-    reason: str | None
-    actor: Actor
-
-
-def where(function: Run) -> Run:
-    """Add `--session` and `--project`; exactly one must be given."""
-    for option, help_text in (("project", "One project's grants."), ("session", "One session's grants.")):
-        function = click.option(f"--{option}", metavar=option.upper(), help=help_text)(function)
-    return function
+where: Final = adding(
+    click.option("--session", metavar="SESSION", help="One session's grants."),
+    click.option("--project", metavar="PROJECT", help="One project's grants."),
+)
 
 
 def check_where(*, session: str | None, project: str | None, **_others: object) -> None:
@@ -57,11 +53,9 @@ def check_list(*, session: str | None, project: str | None, limit: int | None, e
 
 
 @command(
-    examples=(
-        "permission-ledger approved",
-        "permission-ledger approved --session ses_1",
-        "permission-ledger approved --project shop --json",
-    )
+    "permission-ledger approved",
+    "permission-ledger approved --session ses_1",
+    "permission-ledger approved --project shop --json",
 )
 @where
 @paged
@@ -88,20 +82,18 @@ async def approved(
     start = None if after is None else GrantPlace.of_cursor(after)
     problems: list[StreamProblem] = []
     if session is None and project is None:
-        rows = _everywhere(ledger, start, READ_COUNT if count is None else min(count + 1, READ_COUNT), problems)
+        pages = GrantList(ledger.store, ledger.streams).pages(start, read_count(count))
+        everywhere = rows_of(pages, problems)
+        rows: Pages = everywhere
     else:
-        rows = _of_one(await _approved_in(ledger, session, project), start)
+        # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
+        of_project = None if project is None else (await ledger.grants_in_project(project)).rows
+        grants = of_project if session is None else await (await ledger.attach(session)).approved()
+        rows = _of_one(grants or (), start)
     shown = await print_pages(output, rows, count, COLUMNS, approved_cells)
     if not (shown or problems or after or output.as_json):
         talk("no grant is in force")
     return tell_problems(output, problems)
-
-
-async def _everywhere(ledger: Ledger, after: GrantPlace | None, count: int, problems: list[StreamProblem]) -> Pages:
-    async for page in GrantList(ledger.store, ledger.streams).pages(after, count):
-        problems += page.problems
-        for one in page.rows:
-            yield one.cursor, one.row
 
 
 async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages:
@@ -114,13 +106,6 @@ async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages
         rows = [one for one in rows[begin:] if is_there or one.order > after.order]
     for one in rows:
         yield one.cursor, one.row
-
-
-async def _approved_in(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:
-    if session is not None:
-        return await (await ledger.attach(session)).approved()
-    # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
-    return (await ledger.grants_in_project(project or "")).rows
 
 
 def approved_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -139,11 +124,9 @@ def approved_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 @command(
-    examples=(
-        "permission-ledger grant --project shop bash 'git *' --expires 30d",
-        "permission-ledger grant --session ses_1 edit 'src/*' 'tests/*' --reason 'refactoring'",
-        "permission-ledger grant --project shop bash 'make deploy' --uses 1 --expires 1h",
-    )
+    "permission-ledger grant --project shop bash 'git *' --expires 30d",
+    "permission-ledger grant --session ses_1 edit 'src/*' 'tests/*' --reason 'refactoring'",
+    "permission-ledger grant --project shop bash 'make deploy' --uses 1 --expires 1h",
 )
 @click.argument("permission")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
@@ -169,7 +152,7 @@ async def grant(
 
     Each pattern is one grant. A grant answers what rules would ask; what a rule denies stays denied.
     """
-    bounds: GrantOptions = {
+    bounds: dict[str, Any] = {
         "expires_in_ms": None if expires is None else parse_duration(expires, "--expires"),
         "uses": uses,
         "reason": reason,
@@ -181,10 +164,7 @@ async def grant(
             made = await handle.grant(permission, pattern, **bounds)
         else:
             made = await ledger.grant_in_project(project or "", permission, pattern, **bounds)
-        if output.as_json:
-            output.row(made.as_json())
-        else:
-            output.line(_sentence(made))
+        output.result(made.as_json(), _sentence(made))
 
 
 def _sentence(made: Approved) -> str:
@@ -215,11 +195,9 @@ def _use_cells(use: GrantUse) -> tuple[str | None, ...]:
 
 
 @command(
-    examples=(
-        "permission-ledger revoke grn_1",
-        "permission-ledger revoke grn_1 --reason 'too wide' --json",
-        "permission-ledger revoke --uses-of grn_1",
-    )
+    "permission-ledger revoke grn_1",
+    "permission-ledger revoke grn_1 --reason 'too wide' --json",
+    "permission-ledger revoke --uses-of grn_1",
 )
 @click.argument("grant", required=False)
 @click.option("--uses-of", metavar="GRANT", help="Show the calls that a grant let through, and revoke nothing.")
@@ -240,9 +218,6 @@ async def revoke(
         return tell_problems(output, found.problems)
     assert grant is not None, "checked"
     key = await ledger.revoke(grant, reason=reason, actor=local_actor())
-    if output.as_json:
-        places = {kind: key.id if key.kind == kind else None for kind in ("session", "project")}
-        output.row({"grant_id": grant, **places})
-    else:
-        output.line(f"revoked {grant} of {key.kind} {key.id}")
+    places = {kind: key.id if key.kind == kind else None for kind in ("session", "project")}
+    output.result({"grant_id": grant, **places}, f"revoked {grant} of {key.kind} {key.id}")
     return Exit.DONE

@@ -9,9 +9,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from ledger import Ledger, LedgerError
+from ledger.log.surveys import ListPage
 from ledger.stores.embedded import is_running
 from ledger.stores.urls import default_home, embedded_folder, url_of_environment
 from projections.session_list import SessionList
@@ -20,32 +21,33 @@ WAIT_S: Final = 3.0
 LOOKED_AT_COUNT: Final = 1000
 SHOWN_COUNT: Final = 100
 
+T = TypeVar("T")
+
 Ids = AsyncIterator[tuple[str, str]]
 
 
-async def requests(ledger: Ledger) -> Ids:
-    """Iterate over the ids of pending requests, nearest deadline first, with their permissions."""
-    async for page in ledger.pending_pages(None, LOOKED_AT_COUNT):
+async def _ids(pages: AsyncIterator[ListPage[T]], shown: Callable[[T], tuple[str, str]]) -> Ids:
+    async for page in pages:
         for one in page.items:
-            yield one.request.request_id, f"{one.request.permission} in {one.session}"
+            yield shown(one)
 
 
-async def sessions(ledger: Ledger) -> Ids:
-    """Iterate over the ids of sessions, newest event first, with their projects."""
-    async for page in SessionList(ledger.store, ledger.streams).pages(None, LOOKED_AT_COUNT):
-        for one in page.rows:
-            yield str(one.row["session"]), str(one.row["project"] or "")
-
-
-async def grants(ledger: Ledger) -> Ids:
-    """Iterate over the ids of grants in force, with what they allow."""
-    async for page in ledger.approved_pages(None, LOOKED_AT_COUNT):
-        for one in page.items:
-            row = one.as_json()
-            yield str(row["grant_id"]), f"{row['permission']} {row['pattern']}"
-
-
-SOURCES: Final[dict[str, Callable[[Ledger], Ids]]] = {"requests": requests, "sessions": sessions, "grants": grants}
+SOURCES: Final[dict[str, Callable[[Ledger], Ids]]] = {
+    # Nearest deadline first, newest event first, and in force.
+    "requests": lambda ledger: _ids(
+        ledger.pending_pages(None, LOOKED_AT_COUNT),
+        lambda one: (one.request.request_id, f"{one.request.permission} in {one.session}"),
+    ),
+    "sessions": lambda ledger: _ids(
+        SessionList(ledger.store, ledger.streams).pages(None, LOOKED_AT_COUNT),
+        lambda row: (str(row["session"]), str(row["project"] or "")),
+    ),
+    "grants": lambda ledger: _ids(
+        ledger.approved_pages(None, LOOKED_AT_COUNT),
+        lambda one: (str(one.as_json()["grant_id"]), f"{one.as_json()['permission']} {one.as_json()['pattern']}"),
+    ),
+}
+"""Ids with what is shown beside them."""
 
 
 def completed(source: str, incomplete: str, url: str | None) -> list[tuple[str, str]]:

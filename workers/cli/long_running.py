@@ -1,66 +1,56 @@
-"""`worker`, `up` and `demo`: long-running commands, and a short demonstration of them."""
+"""`worker`, `serve`, `up` and `demo`, which run until they are stopped; and `server-user`, which a server needs first."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Final
 
 import click
 
-from ledger import InputError
+from ledger import InputError, Timeouts
 from ledger.core.errors import LedgerError
-from workers.cli.base import command, run_async
-from workers.cli.deadlines import with_deadlines, with_run_limits
-from workers.cli.failures import exit_of
-from workers.cli.inputs import seconds
-from workers.cli.output import CommandOutput
-from workers.cli.shared_options import index_file_option
+from ledger.core.timeouts import RunLimits
+from workers.cli.base import command, exit_of, run_async, seconds
+from workers.cli.options import adding, index_file_option, with_deadlines, with_run_limits
+from workers.cli.output import CommandOutput, talk
 from workers.runtime import logs
-from workers.runtime.process import Work, serve
-
-if TYPE_CHECKING:
-    from ledger import Ledger
+from workers.runtime.process import Work
+from workers.runtime.process import serve as serve_work
 
 log = logging.getLogger(__name__)
 
 
-class Logs(NamedTuple):
-    """The two options as typed."""
-
-    level: str
-    form: str
-
-
-def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options as the arguments `log_level` and `log_format`."""
-    level = click.option(
+log_options: Final = adding(
+    click.option(
         "--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="On stderr."
-    )
-    form = click.option(
+    ),
+    click.option(
         "--log-format",
         type=click.Choice(logs.FORMATS),
         default="text",
         envvar=logs.FORMAT_VARIABLE,
         help=f"One line an event, either way (default: {logs.FORMAT_VARIABLE}, else text).",
-    )
-    return level(form(function))
+    ),
+)
 
 
-def run_logged(worker: str, main: Callable[[], Awaitable[None]], how: Logs, *, parent: int | None = None) -> int | None:
+def run_logged(
+    worker: str, main: Callable[[], Awaitable[None]], level: str, form: str, *, parent: int | None = None
+) -> int | None:
     """Run a long-running command with its log set up, and return its exit code.
 
     Away from a terminal, in JSON and below `up`, the error that ends it is a line of the log.
     """
 
     async def logged() -> int | None:
-        logs.set_up(worker, how.level, how.form)
+        logs.set_up(worker, level, form)
         try:
             await main()
         except LedgerError as error:
-            if how.form == "text" and parent is None:
+            if form == "text" and parent is None:
                 raise
             log.error("%s", error.text)  # noqa: TRY400 - an error that a person is told has no traceback
             return exit_of(error)
@@ -86,52 +76,47 @@ rules_option = click.option(
 )
 
 
-def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
-    @command(
-        name,
-        examples=(
-            f"permission-ledger worker {name}",
-            f"permission-ledger worker {name} --log-level info --log-format json",
-        ),
-        with_json=False,
-        help=help_text,
-    )
-    @log_options
-    @_parent_option
-    def run(*, url: str | None, log_level: str, log_format: str, with_parent: int | None) -> int | None:
-        return _run_worker(name, work, url, Logs(log_level, log_format), with_parent)
+def _worker_command(name: str, *examples: str) -> Callable[[Callable[..., Work]], None]:
+    """Make a function that returns the work of a worker a command; its docstring is the help."""
+
+    def decorate(work_of: Callable[..., Work]) -> None:
+        @command(
+            *(f"permission-ledger worker {name}{example}" for example in examples),
+            name=name,
+            with_json=False,
+            help=work_of.__doc__,
+        )
+        @log_options
+        @_parent_option
+        def run(*, url: str | None, log_level: str, log_format: str, with_parent: int | None, **own: Any) -> int | None:
+            work = work_of(**own)
+            serve = partial(serve_work, work, url, parent=with_parent)
+            return run_logged(name, serve, log_level, log_format, parent=with_parent)
+
+        # The worker's own options stand first.
+        run.params[:0] = reversed(getattr(work_of, "__click_params__", []))
+        worker.add_command(run)
+
+    return decorate
+
+
+@_worker_command("expiry", "", " --log-level info --log-format json")
+def _expiry() -> Work:
+    """End pending requests whose deadline has passed."""
+    from workers.expiry import run  # noqa: PLC0415 - the scheduler is slow to import
 
     return run
 
 
-def _run_worker(name: str, work: Work, url: str | None, logs: Logs, parent: int | None) -> int | None:
-    return run_logged(name, lambda: serve(work, url, parent=parent), logs, parent=parent)
-
-
-async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers.expiry import run  # noqa: PLC0415 - the scheduler is slow to import
-
-    await run(ledger, stop)
-
-
-async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
+@_worker_command("projector", "", " --log-level info --log-format json")
+def _projector() -> Work:
+    """Keep the views up to date with the streams."""
     from workers.projector import run  # noqa: PLC0415 - as its sibling
 
-    await run(ledger, stop)
+    return run
 
 
-worker.add_command(_worker_command("expiry", _expiry, "End pending requests whose deadline has passed."))
-worker.add_command(_worker_command("projector", _projector, "Keep the views up to date with the streams."))
-
-
-@command(
-    "notifier",
-    examples=(
-        "permission-ledger worker notifier --config notify.toml",
-        "permission-ledger worker notifier --config notify.toml --log-level info",
-    ),
-    with_json=False,
-)
+@_worker_command("notifier", " --config notify.toml", " --config notify.toml --log-level info")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -140,67 +125,29 @@ worker.add_command(_worker_command("projector", _projector, "Keep the views up t
     required=True,
     help="The notifier's configuration (default: PERMISSION_LEDGER_NOTIFY).",
 )
-@log_options
-@_parent_option
-def notifier(*, url: str | None, config: Path, log_level: str, log_format: str, with_parent: int | None) -> int | None:
+def _notifier(*, config: Path) -> Work:
     """Tell people what waits for them while nobody is there: by ntfy, Slack, e-mail, Telegram and many more."""
     from workers.notifier.notifier import work_of  # noqa: PLC0415 - an extra, and slow to import
 
-    return _run_worker("notifier", work_of(config), url, Logs(log_level, log_format), with_parent)
+    return work_of(config)
 
 
-worker.add_command(notifier)
-
-
-@command(
-    "indexer",
-    examples=(
-        "permission-ledger worker indexer",
-        "permission-ledger worker indexer --file ./search.sqlite --log-level info",
-    ),
-    with_json=False,
-)
+@_worker_command("indexer", "", " --file ./search.sqlite --log-level info")
 @index_file_option
-@log_options
-@_parent_option
-def indexer(
-    *, url: str | None, file: Path | None, log_level: str, log_format: str, with_parent: int | None
-) -> int | None:
+def _indexer(*, file: Path | None) -> Work:
     """Keep an index of requests, in which `search` and the gateway find them by words, people, projects and more."""
     from workers.indexer.schema import default_file  # noqa: PLC0415 - slow to import
     from workers.indexer.worker import work_of  # noqa: PLC0415 - as above
 
-    return _run_worker("indexer", work_of(file or default_file()), url, Logs(log_level, log_format), with_parent)
+    return work_of(file or default_file())
 
 
-worker.add_command(indexer)
-
-
-@command(
-    "archiver",
-    examples=(
-        "permission-ledger worker archiver",
-        "permission-ledger worker archiver --older-than 90d --every 6h --log-level info",
-    ),
-    with_json=False,
-)
+@_worker_command("archiver", "", " --older-than 90d --every 6h --log-level info")
 @click.option("--older-than", metavar="DURATION", help="Open sessions without an event for so long (default: 30d).")
 @click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
 @click.option("--every", metavar="DURATION", default="1h", show_default=True, help="The interval between two rounds.")
 @click.option("--when-memory-above", metavar="SIZE", help="Only while a server uses more memory: 512MB, 2GB.")
-@log_options
-@_parent_option
-def archiver(
-    *,
-    url: str | None,
-    older_than: str | None,
-    project: str | None,
-    every: str,
-    when_memory_above: str | None,
-    log_level: str,
-    log_format: str,
-    with_parent: int | None,
-) -> int | None:
+def _archiver(*, older_than: str | None, project: str | None, every: str, when_memory_above: str | None) -> Work:
     """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to has set the place."""
     from workers.archiver import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
     from workers.cli.archive import memory_bound, seal_rule  # noqa: PLC0415 - as above
@@ -209,20 +156,14 @@ def archiver(
     if interval is None:
         raise InputError("--every is a duration like `1h`")
     pace = ArchiverPace(every_seconds=interval, above_bytes=memory_bound(when_memory_above))
-    work = work_of(seal_rule(older_than, project), pace)
-    return _run_worker("archiver", work, url, Logs(log_level, log_format), with_parent)
-
-
-worker.add_command(archiver)
+    return work_of(seal_rule(older_than, project), pace)
 
 
 @command(
-    examples=(
-        "permission-ledger up",
-        "permission-ledger up --home ./ledger-data",
-        "permission-ledger up --notify notify.toml",
-        "permission-ledger up --rules opencode.json --unattended 8h",
-    ),
+    "permission-ledger up",
+    "permission-ledger up --home ./ledger-data",
+    "permission-ledger up --notify notify.toml",
+    "permission-ledger up --rules opencode.json --unattended 8h",
     with_json=False,
 )
 @click.option(
@@ -262,15 +203,10 @@ def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
     from workers.up import up as run_up  # noqa: PLC0415
 
     place, wanted = LedgerPlace(url, home), UpOptions(**said)
-    return run_logged(
-        "up", lambda: run_up(place, CommandOutput().line, wanted), Logs(wanted.log_level, wanted.log_format)
-    )
+    return run_logged("up", lambda: run_up(place, CommandOutput().line, wanted), wanted.log_level, wanted.log_format)
 
 
-@command(
-    examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"),
-    with_json=False,
-)
+@command("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger", with_json=False)
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
@@ -286,3 +222,142 @@ def demo(*, url: str | None, keep: Path | None) -> None:
     from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
 
     run_async(lambda: show(url, keep))
+
+
+EXAMPLE = "permission-ledger server-user --server redis://redis:6379/0 --url-file secret/url --acl-file acl/users.acl"
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@command(EXAMPLE, name="server-user", with_url=False)
+@click.option("--server", metavar="URL", required=True, help="The server's URL for the ledger's processes.")
+@click.option("--url-file", type=_FILE, required=True, help="For PERMISSION_LEDGER_URL_FILE; kept if it exists.")
+@click.option("--acl-file", type=_FILE, required=True, help="For the server's `aclfile`; written anew each time.")
+def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -> None:
+    """Make a password for the ledger's user on a server, with the least rights that the ledger needs.
+
+    The URL with the password goes into one file, its SHA-256 and the rights into the other. Nobody can log in as
+    the server's default user, which only reads the server's file.
+    """
+    from workers.runtime.server_user import write_server_user  # noqa: PLC0415 - slow to import
+
+    write_server_user(server, url_file, acl_file)
+    if as_json:
+        CommandOutput(as_json=True).row({"url_file": str(url_file), "acl_file": str(acl_file)})
+    talk(f"{url_file}: the ledger's URL; {acl_file}: its user on the server")
+
+
+@command(
+    "permission-ledger serve",
+    "permission-ledger serve --rules opencode.json --rules claude=.claude/settings.json",
+    "permission-ledger serve --listen 0.0.0.0:8420 --public-url https://permissions.example.com",
+    "permission-ledger serve --listen unix:/run/permission-ledger/gateway.sock",
+    with_json=False,
+)
+@click.option(
+    "--listen",
+    "addresses",
+    metavar="ADDRESS",
+    multiple=True,
+    help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
+)
+@click.option("--public-url", metavar="URL", help="The address that browsers use, if it differs (behind TLS).")
+@click.option(
+    "--host",
+    "hosts",
+    metavar="NAME|URL",
+    multiple=True,
+    help="Another name by which it is called; as a URL, also by browsers. Repeatable.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    help="Trust X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
+)
+@rules_option
+@with_deadlines
+@with_run_limits
+@click.option(
+    "--quota",
+    "quotas",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    envvar="PERMISSION_LEDGER_QUOTAS",
+    help="Limits of one token: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
+)
+@click.option(
+    "--reads-kept",
+    metavar="DURATION",
+    envvar="PERMISSION_LEDGER_READS_KEPT",
+    help="Retention of the records that `access` lists (default: 90d).",
+)
+@click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
+@click.option(
+    "--no-masks", is_flag=True, help="Store and show secrets in commands as they are; the log then holds them for good."
+)
+@click.option(
+    "--link-answers",
+    type=click.Choice(["once", "session", "always"]),
+    default="once",
+    envvar="PERMISSION_LEDGER_LINK_ANSWERS",
+    show_envvar=True,
+    help="The longest-lasting allow that links in notifications may give (default: once).",
+)
+@click.option(
+    "--no-names-in-metrics",
+    is_flag=True,
+    envvar="PERMISSION_LEDGER_NO_NAMES_IN_METRICS",
+    show_envvar=True,
+    help="Count answers in /metrics without the names of who gave them.",
+)
+@click.option(
+    "--oidc", metavar="FILE", type=_FILE, help="People sign in at an OpenID Connect provider; off without it."
+)
+@click.option("--proxy-sign-in", "proxy", metavar="FILE", type=_FILE, help="People sign in at a proxy in front.")
+@click.option(
+    "--push-contact",
+    metavar="EMAIL",
+    envvar="PERMISSION_LEDGER_PUSH_CONTACT",
+    help="Let people enable push messages; the address is for operators of push services. Needs the extra `push`.",
+)
+@click.option(
+    "--push-service",
+    "push_services",
+    metavar="HOST",
+    multiple=True,
+    envvar="PERMISSION_LEDGER_PUSH_SERVICES",
+    help="Another push service that may be called, HOST or HOST:PORT; repeatable (default: the browsers' own).",
+)
+@log_options
+@click.option("--inherit", "inherited", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
+@click.option(
+    "--with-parent", "parent", type=int, hidden=True, help="End when this process is not the parent any more."
+)
+def serve(
+    *,
+    attended: str | None,
+    unattended: str | None,
+    approval_lifetime: str | None,
+    claim_timeout: str | None,
+    no_masks: bool,
+    no_names_in_metrics: bool,
+    log_level: str,
+    log_format: str,
+    **typed: Any,
+) -> int | None:
+    """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
+
+    Prints the address and a link that signs one browser in, once. The deadlines are those of sessions that state none.
+    """
+    from workers.gateway.command import ServeOptions, serve_until_stopped  # noqa: PLC0415 - slow to import
+
+    wanted = ServeOptions(
+        timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
+        limits=RunLimits.read(approval_lifetime, claim_timeout, are_options=True),
+        masks=False if no_masks else None,
+        names_in_metrics=not no_names_in_metrics,
+        **typed,
+    )
+    serve = partial(serve_until_stopped, wanted, CommandOutput().line)
+    return run_logged("gateway", serve, log_level, log_format, parent=wanted.parent)

@@ -13,14 +13,20 @@ from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import WaitingPlace
 from ledger.log.surveys import Listed, ListPage, StreamProblem
 from ledger.session.state import Request
-from workers.cli.base import checked, command, with_ledger
+from workers.cli.base import (
+    PagesOf,
+    check_page,
+    checked,
+    command,
+    page_count,
+    paged,
+    print_pages,
+    read_count,
+    with_ledger,
+)
 from workers.cli.choices import NOTHING_PENDING, named, nothing_pending
-from workers.cli.description import card_lines, what_would_run, who_asks
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
-from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pages_of
-from workers.cli.problems import tell_problems
-from workers.cli.results import print_result
+from workers.cli.description import card_lines, print_result, what_would_run, who_asks
+from workers.cli.output import CommandOutput, Exit, talk, tell_problems
 from workers.presentation.labels import ASKED_BY, FOLDER, STILL_ASKS, TIME_LEFT, danger_kinds
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed, time_left
@@ -33,9 +39,6 @@ COLUMNS = (
     TIME_LEFT,
 )  # fmt: skip
 
-
-READ_COUNT: Final = 500
-"""Requests read at once."""
 
 LATE_MS: Final = SECOND_MS
 """The time after a deadline within which a running worker has settled it."""
@@ -51,12 +54,10 @@ class _Shown(NamedTuple):
 
 
 @command(
-    examples=(
-        "permission-ledger pending",
-        "permission-ledger pending --session ses_1 --json",
-        "permission-ledger pending call_42",
-        "permission-ledger pending --limit 20 --after 1763979120000-1763979060000-2-ses_1",
-    )
+    "permission-ledger pending",
+    "permission-ledger pending --session ses_1 --json",
+    "permission-ledger pending call_42",
+    "permission-ledger pending --limit 20 --after 1763979120000-1763979060000-2-ses_1",
 )
 @click.argument("request", required=False)
 @click.option("--session", metavar="SESSION", help="Only requests of this session, in order of asking.")
@@ -93,16 +94,19 @@ async def pending(
     count = page_count(output, limit, everything=everything)
     problems: list[StreamProblem] = []
     if session is None:
-        pages = ledger.pending_pages(after, READ_COUNT if count is None else min(count + 1, READ_COUNT))
+        pages = ledger.pending_pages(after, read_count(count))
     else:
         pages = _of_one(await ledger.pending(session), after)
     now_ms = ledger.store.clock.now_ms()
-    shown = await print_pages_of(
+    shown = await print_pages(
         output,
         _rows(ledger, pages, problems),
         count,
         (*COLUMNS, "asker"),
-        lambda one: (*pending_cells(one.pending, now_ms), _since(one.gone_ms, now_ms)),
+        lambda one: (
+            *pending_cells(one.pending, now_ms),
+            None if one.gone_ms is None else f"gone since {about(now_ms - one.gone_ms)}",
+        ),
         as_row=lambda one: {**one.pending.described(), "asker_gone_at": format_time_or_none(one.gone_ms)},
         optional=True,
     )
@@ -139,17 +143,13 @@ async def _print_card(ledger: Ledger, output: CommandOutput, request: str, sessi
         result = result_of(state, target.request_id)
         talk(f"info: request `{target.request_id}` is not pending any more")
         print_result(output, result)
-    elif output.as_json:
-        output.row(waiting.described())
     else:
-        for line in card_lines(waiting):
-            output.line(line)
+        output.result(waiting.described(), *card_lines(waiting))
 
 
 async def _rows(
     ledger: Ledger, pages: AsyncIterator[ListPage[Pending]], problems: list[StreamProblem]
 ) -> PagesOf[_Shown]:
-    """Iterate over the cursors and requests; note what is wrong with streams."""
     async for page in pages:
         problems += page.problems
         gone = await gone_anywhere(ledger.store, {one.session for one in page.items})
@@ -159,14 +159,9 @@ async def _rows(
 
 
 async def _of_one(waiting: Sequence[Pending], after: str | None) -> AsyncIterator[ListPage[Pending]]:
-    """Iterate over the requests of one session in order of asking: one page."""
     version = 0 if after is None else WaitingPlace.of_cursor(after).version
     places = [(WaitingPlace.of_request(one.session, one.request), one) for one in waiting]
     yield ListPage([Listed(at.order, at.cursor, one) for at, one in places if at.version > version], [], None)
-
-
-def _since(gone_ms: int | None, now_ms: int) -> str | None:
-    return None if gone_ms is None else f"gone since {about(now_ms - gone_ms)}"
 
 
 def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:

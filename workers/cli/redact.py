@@ -12,12 +12,10 @@ import msgspec
 
 from ledger import DamageError, InputError
 from ledger.core.times import parse_duration, parse_time
-from ledger.log.redactions import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable, StreamPlan
+from ledger.log.redactions import PATTERN_CHARS_MAX, Pattern, Redactable, StreamPlan
 from ledger.stores.port import FilesRewritten, StreamKey
 from workers.cli.base import checked, command, local_actor, with_ledger
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
-from workers.cli.progress import progress
+from workers.cli.output import CommandOutput, Exit, progress, talk
 from workers.upkeep.redactions import OUT_OF_REACH, Carried, carry_out, holds_over, notes_on, plan_json
 
 if TYPE_CHECKING:
@@ -63,12 +61,10 @@ def _check(
 
 
 @command(
-    examples=(
-        "permission-ledger redact ses_1 17",
-        "permission-ledger redact ses_1 17 18 --reason 'a password in a command' --yes",
-        "permission-ledger redact --matching 'hunter2-prod' --since 30d",
-        "permission-ledger redact --matching - --since all --project shop --reason 'leaked key' --yes --json",
-    )
+    "permission-ledger redact ses_1 17",
+    "permission-ledger redact ses_1 17 18 --reason 'a password in a command' --yes",
+    "permission-ledger redact --matching 'hunter2-prod' --since 30d",
+    "permission-ledger redact --matching - --since all --project shop --reason 'leaked key' --yes --json",
 )
 @click.argument("session", required=False)
 @click.argument("versions", nargs=-1, type=click.IntRange(min=1), metavar="[VERSION]...")
@@ -105,9 +101,19 @@ async def redact(
     code is 11 if something of it is left that this command cannot take out, or if streams could not be read, such as
     those in a lost file of the archive; it names them, and goes on with the others.
     """
-    pattern = None if matching is None else Pattern(_from_stdin() if matching == FROM_STDIN else matching)
+    pattern = (
+        None
+        if matching is None
+        else Pattern(sys.stdin.readline(PATTERN_CHARS_MAX + 2).rstrip("\r\n") if matching == FROM_STDIN else matching)
+    )
     unread: Unread = {}
-    plans = await _plans(ledger, session, versions, pattern, since=since, project=project, unread=unread)
+    if pattern is None:
+        assert session is not None, "checked before"
+        plans = await ledger.redactions.plan(session, versions)
+    else:
+        since_ms = await _since_ms(ledger, since or ALL)
+        found = ledger.redactions.search(pattern, since_ms=since_ms, session=session, project=project, unread=unread)
+        plans = [plan async for plan in found]
     if not yes:
         return _tell_plans(output, plans, unread, await holds_over(ledger, plans))
     assert reason is not None, "checked before"
@@ -116,28 +122,6 @@ async def redact(
     with progress("streams", len(plans)) as advance:
         carried = await carry_out(ledger, plans, reason=reason, actor=local_actor(), done=advance)
     return _tell_carried(output, carried, unread)
-
-
-def _from_stdin() -> str:
-    return sys.stdin.readline(PATTERN_CHARS_MAX + 2).rstrip("\r\n")
-
-
-async def _plans(
-    ledger: Ledger,
-    session: str | None,
-    versions: Sequence[int],
-    pattern: Pattern | None,
-    *,
-    since: str | None,
-    project: str | None,
-    unread: Unread,
-) -> list[StreamPlan]:
-    if pattern is None:
-        assert session is not None, "checked before"
-        return await ledger.redactions.plan(session, versions)
-    since_ms = await _since_ms(ledger, since or ALL)
-    found = ledger.redactions.search(pattern, since_ms=since_ms, session=session, project=project, unread=unread)
-    return [plan async for plan in found]
 
 
 async def _since_ms(ledger: Ledger, since: str) -> int:
@@ -160,7 +144,12 @@ def _tell_plans(
         output.rows(plan_json(plan, held=holds.get(plan.key)) for plan in plans)
         _unread_rows(output, unread)
     else:
-        _tell_entries(output, plans)
+        rows = [_cells(plan, one) for plan in plans for one in plan.selection.goes]
+        if rows:
+            output.table(COLUMNS, rows)
+        for plan in plans:
+            for note in notes_on(plan):
+                output.line(f"{plan.key.name}: {note}")
     count = sum(len(plan.versions) for plan in plans)
     streams = sum(bool(plan.versions) for plan in plans)
     _tell_stays(plans)
@@ -193,15 +182,6 @@ def _tell_unread(unread: Unread) -> None:
         )
 
 
-def _tell_entries(output: CommandOutput, plans: Sequence[StreamPlan]) -> None:
-    rows = [_cells(plan, one) for plan in plans for one in plan.selection.goes]
-    if rows:
-        output.table(COLUMNS, rows)
-    for plan in plans:
-        for note in notes_on(plan):
-            output.line(f"{plan.key.name}: {note}")
-
-
 def _cells(plan: StreamPlan, one: Redactable) -> tuple[object, ...]:
     members = [f"{name}*" if name in one.matched else name for name in one.members]
     return plan.key.name, one.version, one.type, one.request_id, _WHY[one.why], ", ".join(members) or "its salt"
@@ -213,14 +193,12 @@ def _tell_stays(plans: Sequence[StreamPlan]) -> None:
         for one in plan.selection.stays:
             counts[one.why] += 1
             if counts[one.why] <= NAMED_COUNT:
-                talk(f"not redactable: {plan.key.name} version {one.version}, {_place(one)}")
+                talk(
+                    f"not redactable: {plan.key.name} version {one.version}, {', '.join(one.members)}: {_WHY_NOT[one.why]}"
+                )
     for why, count in counts.items():
         if count > NAMED_COUNT:
             talk(f"not redactable: {count} entries in all {_WHY_NOT[why]}")
-
-
-def _place(one: NotRedactable) -> str:
-    return f"{', '.join(one.members)}: {_WHY_NOT[one.why]}"
 
 
 def _tell_carried(output: CommandOutput, carried: Carried, unread: Unread) -> int:
@@ -244,7 +222,13 @@ def _tell_carried(output: CommandOutput, carried: Carried, unread: Unread) -> in
     _tell_stays([plan for plan, _ in carried.streams])
     for one in carried.files:
         _tell_files(one)
-    _tell_archived(carried)
+    for file in carried.archived:
+        if file.done == "kept":
+            talk(f"warning: the archive's file `{file.file}` may still hold the content: {file.why}")
+        else:
+            talk(f"the archive's file `{file.file}` was {file.done}")
+    if carried.archive_failed is not None:
+        talk(f"warning: files of the archive may still hold the content; repeat the command: {carried.archive_failed}")
     _tell_unread(unread)
     _tell_out_of_reach()
     return Exit.DONE if carried.is_complete and not unread else Exit.FINDINGS
@@ -261,16 +245,6 @@ def _tell_files(one: FilesRewritten) -> None:
             talk(f"warning: {one.server}: {what}: {told}; the content may still be there: run {remedy} on it")
     for replica in one.replicas:
         talk(f"warning: replica {replica}: its files may still hold the content: run BGREWRITEAOF and BGSAVE on it")
-
-
-def _tell_archived(carried: Carried) -> None:
-    for one in carried.archived:
-        if one.done == "kept":
-            talk(f"warning: the archive's file `{one.file}` may still hold the content: {one.why}")
-        else:
-            talk(f"the archive's file `{one.file}` was {one.done}")
-    if carried.archive_failed is not None:
-        talk(f"warning: files of the archive may still hold the content; repeat the command: {carried.archive_failed}")
 
 
 def _tell_out_of_reach() -> None:

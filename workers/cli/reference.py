@@ -9,8 +9,8 @@ from itertools import groupby
 import click
 
 from workers.cli import EPILOG, cli
-from workers.cli.documented import DocumentedCommand
-from workers.cli.exits import MEANINGS, WORST_FIRST
+from workers.cli.options import DocumentedCommand
+from workers.cli.output import MEANINGS, WORST_FIRST
 
 _HEAD = f"""# Command line
 
@@ -50,9 +50,9 @@ def _commands() -> Iterator[str]:
     for section, entries in groupby(cli.table.items(), key=lambda entry: entry[1].section):
         yield f"## {section}\n"
         for name, _listed in entries:
-            command = cli.get_command(context, name) if cli.is_present(name) else None
-            if command is not None:
-                yield from _command(command, name, context)
+            command = cli.get_command(context, name)
+            assert command is not None, "it is listed"
+            yield from _command(command, name, context)
 
 
 def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:

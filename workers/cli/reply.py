@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -14,28 +14,17 @@ from ledger.core.requests import Answer, parse_answer, parse_reply
 from ledger.core.times import parse_duration
 from ledger.session.texts import undelivered_note
 from workers.cli import choices
-from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.base import checked, command, json_object, local_actor, tell, with_ledger
 from workers.cli.choices import Choice, ChosenRequest, is_confirmed, named, the_only_one
-from workers.cli.exits import Exit, worst
-from workers.cli.failures import tell
-from workers.cli.ids import IdParam
-from workers.cli.inputs import json_object
-from workers.cli.output import CommandOutput, talk, talk_json
-from workers.cli.results import print_result
+from workers.cli.completion import IdParam
+from workers.cli.description import print_result
+from workers.cli.output import CommandOutput, Exit, talk, worst
 
 if TYPE_CHECKING:
     from ledger import Ledger, Result
 
 REQUEST_OR_REPLY: Final = IdParam("requests", ("once", "session", "always", "reject"))
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
-
-
-class ReplyBounds(TypedDict):
-    """The bounds of the grants that an answer makes."""
-
-    expires_in_ms: int | None
-    uses: int | None
-    patterns: Sequence[str] | None
 
 
 class _Answer(NamedTuple):
@@ -47,7 +36,7 @@ class _Answer(NamedTuple):
     message: str | None
     digest: str | None
     round: int | None
-    bounds: ReplyBounds
+    bounds: dict[str, Any]
 
 
 def _check(
@@ -70,27 +59,22 @@ def _check(
         raise click.UsageError("--digest, --round and --pattern are for one request that is named; not with --matching")
     if words[0] in _WORDS and words[-1] not in _WORDS:
         raise click.UsageError(f"the reply comes last: `permission-ledger reply {words[-1]} {words[0]}`")
-    if len(words) > 2 and digest is not None:
-        raise click.UsageError("--digest is for one request; answer the others without it, or one by one")
-    if len(words) > 2 and round_ is not None:
-        raise click.UsageError("--round is for one request; answer the others without it, or one by one")
-    if len(words) > 2 and patterns:
-        raise click.UsageError("--pattern is for one request; answer the others without it, or one by one")
+    given = {"--digest": digest is not None, "--round": round_ is not None, "--pattern": bool(patterns)}
+    for option in (name for name, is_given in given.items() if is_given and len(words) > 2):
+        raise click.UsageError(f"{option} is for one request; answer the others without it, or one by one")
     parse_answer(_reply(words[-1]), message)
     local_actor(name)
 
 
 @command(
-    examples=(
-        "permission-ledger reply per_1 once",
-        "permission-ledger reply per_1 per_2 per_3 once",
-        "permission-ledger reply once",
-        "permission-ledger reply --matching 'git push' once",
-        "permission-ledger reply per_1 always --session ses_1 --as ann",
-        "permission-ledger reply per_1 session --expires 1h --uses 5",
-        "permission-ledger reply per_1 always --pattern 'git push origin *'",
-        "permission-ledger reply per_1 reject --message 'use the staging branch'",
-    )
+    "permission-ledger reply per_1 once",
+    "permission-ledger reply per_1 per_2 per_3 once",
+    "permission-ledger reply once",
+    "permission-ledger reply --matching 'git push' once",
+    "permission-ledger reply per_1 always --session ses_1 --as ann",
+    "permission-ledger reply per_1 session --expires 1h --uses 5",
+    "permission-ledger reply per_1 always --pattern 'git push origin *'",
+    "permission-ledger reply per_1 reject --message 'use the staging branch'",
 )
 @click.argument("words", nargs=-1, required=True, type=REQUEST_OR_REPLY, metavar="[REQUEST...] REPLY")
 @click.option("--matching", metavar="WORDS", help="Answer what is pending and contains all of these words.")
@@ -145,7 +129,7 @@ async def reply(
     confirm, or with --yes. Without a terminal and without --yes they are listed, and the exit code is 7.
     """
     *typed, said = words
-    bounds: ReplyBounds = {
+    bounds: dict[str, Any] = {
         "expires_in_ms": None if expires is None else parse_duration(expires, "--expires"),
         "uses": uses,
         "patterns": patterns or None,
@@ -207,7 +191,9 @@ async def _answered(
             output.row({**stands.as_json(), "code": error.code, "message": error.text})
         raise
     if was_settled:
-        _tell_repeated(request, as_json=output.as_json)
+        # A repeated answer otherwise succeeds silently.
+        text = f"request `{request}` was already answered the same way"
+        output.aside({"info": text}, f"info: {text}")
     print_result(output, result)
     note = undelivered_note(None if waiting is None else waiting.metadata, answer.message)
     if note is not None:
@@ -224,17 +210,7 @@ def _followed_from(stands: Result, requests: Sequence[str]) -> bool:
     return cause is not None and cause.request_id in requests
 
 
-def _tell_repeated(request: str, *, as_json: bool) -> None:
-    """Report a repeated answer, which otherwise succeeds silently."""
-    text = f"request `{request}` was already answered the same way"
-    if as_json:
-        talk_json({"info": text})
-    else:
-        talk(f"info: {text}")
-
-
 def _reply(typed: str) -> Answer:
-    """Parse a reply. Raises InputError for an unknown word."""
     return (json_object(typed, "REPLY") if typed.lstrip().startswith("{") else None) or parse_reply(typed)
 
 

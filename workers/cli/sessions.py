@@ -1,4 +1,4 @@
-"""`sessions`: the sessions in pages, so that no worker needs to run."""
+"""`sessions` and `access`: the sessions in pages, so that no worker needs to run; and who read them."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ledger.core.times import format_time, parse_time
+from ledger.log.reads import KINDS, RecordedRead, recorded
 from ledger.log.surveys import StreamProblem
 from projections.session_list import SessionList
 from projections.sessions import Latest
-from workers.cli.base import checked, command, with_ledger
-from workers.cli.output import CommandOutput, talk
-from workers.cli.paging import Pages, check_page, page_count, paged, print_pages
-from workers.cli.problems import tell_problems
+from workers.cli.base import (
+    check_page,
+    checked,
+    command,
+    page_count,
+    paged,
+    print_pages,
+    read_count,
+    rows_of,
+    with_ledger,
+)
+from workers.cli.output import CommandOutput, talk, tell_problems
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
 COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
 
-READ_COUNT: Final = 500
-"""Sessions read at once."""
-
 
 @command(
-    examples=(
-        "permission-ledger sessions",
-        "permission-ledger sessions --project shop --json",
-        "permission-ledger sessions --limit 20 --after 1763979120000-ses_1",
-    )
+    "permission-ledger sessions",
+    "permission-ledger sessions --project shop --json",
+    "permission-ledger sessions --limit 20 --after 1763979120000-ses_1",
 )
 @click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
 @click.option("--parent", metavar="SESSION", help="Only the sub-agents' sessions below this one.")
@@ -57,22 +62,12 @@ async def sessions(
     start = None if after is None else Latest.of_cursor(after)
     problems: list[StreamProblem] = []
     listed = SessionList(ledger.store, ledger.streams, project=project, parent=parent)
-    rows = _rows(listed, start, READ_COUNT if count is None else min(count + 1, READ_COUNT), problems, only_open)
+    found = rows_of(listed.pages(start, read_count(count)), problems)
+    rows = ((cursor, row) async for cursor, row in found if not (only_open and row["closed_at"] is not None))
     shown = await print_pages(output, rows, count, COLUMNS, _cells)
     if not (shown or problems or after or output.as_json):
         talk("there is no session")
     return tell_problems(output, problems)
-
-
-async def _rows(
-    listed: SessionList, after: Latest | None, count: int, problems: list[StreamProblem], only_open: bool
-) -> Pages:
-    """Iterate over the cursors and rows of sessions; note what is wrong with streams."""
-    async for page in listed.pages(after, count):
-        problems += page.problems
-        for one in page.rows:
-            if not (only_open and one.row["closed_at"] is not None):
-                yield one.cursor, one.row
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -81,3 +76,54 @@ def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
         shown["opened_at"] = f"{row['opened_at']} (imported)"
     names = ("session", "project", "agent", "opened_at", "at", "version", "pending", "closed_at")
     return tuple(shown[name] for name in names)
+
+
+ACCESS_COLUMNS: Final = ("at", "kind", "who", "via", "session", "what", "from", "times")
+COUNT_DEFAULT: Final = 200
+COUNT_MAX: Final = 10_000
+
+
+@command(
+    "permission-ledger access",
+    "permission-ledger access --kind failed_sign_in --since 2026-01-31T00:00:00Z",
+    "permission-ledger access --session ses_1 --json",
+)
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only reads of this kind; repeatable.")
+@click.option("--who", metavar="NAME", help="Only those of this person.")
+@click.option("--session", metavar="SESSION", help="Only those of this session.")
+@click.option("--since", metavar="TIME", help="Only those from this time on, RFC 3339.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, COUNT_MAX),
+    default=COUNT_DEFAULT,
+    show_default=True,
+    help="The number of rows, newest ones.",
+)
+@with_ledger
+async def access(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    kinds: Any,
+    who: str | None,
+    session: str | None,
+    since: str | None,
+    limit: int,
+) -> None:
+    """List who signed in, tried to, looked at a session or an answer link, or took an export, oldest first.
+
+    The gateway records requests to it. Reads of the server itself are not recorded.
+    """
+    since_ms = 0 if since is None else parse_time(since)
+    found = await recorded(ledger.store, tuple(kinds) or KINDS, since_ms=since_ms, count=COUNT_MAX)
+    rows = [
+        one
+        for one in found
+        if (who is None or one.read.name == who) and (session is None or one.read.session == session)
+    ][-limit:]
+    output.listing(rows, RecordedRead.as_json, ACCESS_COLUMNS, _read_cells, none="nothing was recorded")
+
+
+def _read_cells(one: RecordedRead) -> tuple[object, ...]:
+    read = one.read
+    return (format_time(one.ms), read.kind, read.name, read.via, read.session, read.what, read.address, read.count)

@@ -13,11 +13,18 @@ from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer, together
 from workers.cli import grants, pending
-from workers.cli.base import checked, command, with_ledger
+from workers.cli.base import (
+    LIMIT_MAX,
+    PAGE_COUNT,
+    check_page,
+    checked,
+    command,
+    tell_next,
+    version_or_time,
+    with_ledger,
+)
 from workers.cli.description import description_lines, what_would_run
-from workers.cli.inputs import version_or_time
 from workers.cli.output import CommandOutput
-from workers.cli.paging import LIMIT_MAX, PAGE_COUNT, check_page, tell_next
 from workers.presentation.moments import (
     Clients,
     MomentPage,
@@ -29,19 +36,17 @@ from workers.presentation.moments import (
 )
 
 if TYPE_CHECKING:
-    from ledger import Ledger, Result
+    from ledger import Ledger
 
 JSON_COUNT: Final = 1000
 """Rows of each list in the one object of `--json`."""
 
 
 @command(
-    examples=(
-        "permission-ledger show ses_1",
-        "permission-ledger show ses_1 --at 12 --json",
-        "permission-ledger show ses_1 --at 2026-11-21T10:12:00Z",
-        "permission-ledger show ses_1 --limit 20 --after 4711",
-    )
+    "permission-ledger show ses_1",
+    "permission-ledger show ses_1 --at 12 --json",
+    "permission-ledger show ses_1 --at 2026-11-21T10:12:00Z",
+    "permission-ledger show ses_1 --limit 20 --after 4711",
 )
 @click.argument("session")
 @click.option(
@@ -90,13 +95,13 @@ async def show(
     page = moment_page(moment.state, standing, clients, count, after)
     if after is None:
         print_moment(output, moment, page, as_of_ms)
-    _print_settled(output, moment.state, page)
+    rows = [_settled_cells(moment.state, one) for one in page.settled]
+    _section(output, "settled", page.counts["settled"], SETTLED_COLUMNS, rows)
     if page.cursor is not None:
         tell_next(output, page.cursor)
 
 
 async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None) -> int:
-    """Return the server time (ms) at which grants count as in force or expired."""
     if at is None:
         return ledger.store.clock.now_ms()
     return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
@@ -147,36 +152,16 @@ def _print_clients(output: CommandOutput, state: SessionState, clients: Clients)
 SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at", "run")
 
 
-def _print_settled(output: CommandOutput, state: SessionState, page: MomentPage) -> None:
-    _section(
-        output, "settled", page.counts["settled"], SETTLED_COLUMNS, [_settled_cells(state, one) for one in page.settled]
-    )
-
-
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
-    request = result.request
-    asked = what_would_run(request)
-    settled = result.settled
+    request, settled = result.request, result.settled
     by = together(settled.approvers if settled else ()) or answerer(result.by.name, result.told)
     by += " (imported)" if settled and settled.imported else ""
-    return (
-        request_id,
-        request.permission,
-        asked,
-        request.cwd,
-        result.outcome,
-        result.reply,
-        by,
-        result.at,
-        _run(result),
-    )
-
-
-def _run(result: Result) -> str:
-    """Return who claimed the call, and whether it has run."""
-    held = None if result.settled is None else result.settled.claim
-    return "" if held is None else f"{RUNS[held.status]} ({held.runner})"
+    # Who claimed the call, and whether it has run.
+    held = None if settled is None else settled.claim
+    run = "" if held is None else f"{RUNS[held.status]} ({held.runner})"
+    asked = (request_id, request.permission, what_would_run(request), request.cwd)
+    return (*asked, result.outcome, result.reply, by, result.at, run)
 
 
 RUNS: Final = {
@@ -190,7 +175,6 @@ RUNS: Final = {
 def _section(
     output: CommandOutput, title: str, count: int, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
 ) -> None:
-    """Print a list under its title, which has the length of the whole list."""
     some = "" if len(rows) == count else f"{len(rows)} of "
     output.line()
     output.line(f"{title}: {some}{count or 'none'}")

@@ -1,24 +1,30 @@
-"""`streams`: the streams on the server, and the lag of the workers."""
+"""`streams` and `rebuild`: the streams on the server, the lag of the workers, and all views built from the streams."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from ledger import Ledger
 from ledger.core.times import format_time
+from ledger.log.archive.archive import all_streams, archive_of
 from ledger.log.surveys import Survey, survey
 from ledger.log.tail import check_entry_time
 from ledger.log.viewed import checkpoints
-from ledger.stores.port import FeedFacts, StreamInfo, StreamKey
-from projections.lag import Overview, lag_counts, overview
+from ledger.stores.port import StreamKey
+from projections.comparison import Compared, compare_partition
+from projections.lag import Overview, events_behind, lag_counts, overview
 from workers.cli.base import command, with_ledger
-from workers.cli.output import CommandOutput, talk, talk_json
-from workers.cli.problems import tell_problems
+from workers.cli.options import with_jobs
+from workers.cli.output import CommandOutput, Exit, GrowingTable, progress, talk, tell_problems
+from workers.upkeep.works import processes_for, rebuild_views, results_of
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 DUE_COUNT_MAX: Final = 1_000_000
 
@@ -30,21 +36,7 @@ PARTITION_COLUMNS = ("partition", "streams", "events", "behind", "feed", "groups
 STREAM_COLUMNS = ("stream", "partition", "events", "bytes", "last event", "behind")
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """One stream, and the number of its events that no view has yet."""
-
-    key: StreamKey
-    partition: int
-    info: StreamInfo
-    behind: int
-
-
-@command(
-    examples=(
-        "permission-ledger streams",
-        "permission-ledger streams --each --json",
-    )
-)
+@command("permission-ledger streams", "permission-ledger streams --each --json")
 @click.option("--each", is_flag=True, help="A line for each stream instead of each partition, page by page.")
 @click.option(
     "--limit",
@@ -85,17 +77,12 @@ async def streams(ledger: Ledger, output: CommandOutput, *, each: bool, limit: i
 async def _each(ledger: Ledger, output: CommandOutput, limit: int, cursor: str) -> int:
     keys, following = await _page(ledger, limit, cursor)
     found = await _seen(ledger, keys)
-    rows = [_stream_json(one) for one in found.rows]
-    if output.as_json:
-        output.rows(rows)
-    elif rows:
-        output.table(STREAM_COLUMNS, [_stream_cells(row) for row in rows])
-    elif not following and not found.problems:
-        talk("there is no stream" if not cursor else "there are no more streams")
-    if following and output.as_json:
-        talk_json({"cursor": following})
-    elif following:
-        talk(f"more: `permission-ledger streams --each --cursor {following}`")
+    ends = not (following or found.problems)
+    none = "" if not ends else "there are no more streams" if cursor else "there is no stream"
+    names = ("stream", "partition", "events", "bytes", "at", "behind")
+    output.listing(found.rows, dict, STREAM_COLUMNS, lambda row: [row[name] for name in names], none=none)
+    if following:
+        output.aside({"cursor": following}, f"more: `permission-ledger streams --each --cursor {following}`")
     return tell_problems(output, found.problems)
 
 
@@ -109,32 +96,28 @@ async def _page(ledger: Ledger, limit: int, cursor: str) -> tuple[list[StreamKey
             return sorted(keys), cursor
 
 
-async def _seen(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[_Seen]:
+async def _seen(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[dict[str, Any]]:
+    """Return a row for each stream, with the number of its events that no view has yet."""
     store = ledger.store
     known = dict(zip(keys, await checkpoints(store, keys), strict=True))
 
-    async def look(key: StreamKey) -> _Seen | None:
+    async def look(key: StreamKey) -> dict[str, Any] | None:
         info = await store.info(key)
         if info is None:
             return None
         check_entry_time(key, info.last)
-        behind = max(info.last.version - known[key].version, 0)
-        return _Seen(key=key, partition=key.partition(store.partition_count), info=info, behind=behind)
+        return {
+            "stream": key.name,
+            "partition": key.partition(store.partition_count),
+            "events": info.length,
+            "bytes": info.size_bytes,
+            "head": str(info.last),
+            "at": format_time(info.last.ms),
+            "behind": max(info.last.version - known[key].version, 0),
+        }
 
     found = await survey(keys, look)
     return Survey([one for one in found.rows if one is not None], found.problems)
-
-
-def _stream_json(one: _Seen) -> dict[str, Any]:
-    return {
-        "stream": one.key.name,
-        "partition": one.partition,
-        "events": one.info.length,
-        "bytes": one.info.size_bytes,
-        "head": str(one.info.last),
-        "at": format_time(one.info.last.ms),
-        "behind": one.behind,
-    }
 
 
 async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any]]:
@@ -142,32 +125,27 @@ async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any
     lags = await lag_counts(ledger.store, feeds)
     waiting = [StreamKey("session", session) for session, _ in await ledger.store.due(None, DUE_COUNT_MAX)]
     due = Counter(key.partition(ledger.store.partition_count) for key in waiting)
-    rows = [{**_partition_json(one, known, lags), "due": due[one.partition]} for one in feeds]
+    rows: list[dict[str, Any]] = [
+        {
+            "partition": one.partition,
+            "streams": known.partitions[one.partition].streams,
+            "events": known.partitions[one.partition].events,
+            "behind": known.behind_events[one.partition],
+            "feed": one.feed_count,
+            "groups": [
+                {
+                    "name": group.name,
+                    "consumers": group.consumer_count,
+                    "lag": lags[group.name, one.partition],
+                    "pel": group.pel_count,
+                }
+                for group in one.groups
+            ],
+            "due": due[one.partition],
+        }
+        for one in feeds
+    ]
     return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
-
-
-def _partition_json(facts: FeedFacts, known: Overview, lags: Mapping[tuple[str, int], int]) -> dict[str, Any]:
-    counts = known.partitions[facts.partition]
-    return {
-        "partition": facts.partition,
-        "streams": counts.streams,
-        "events": counts.events,
-        "behind": known.behind_events[facts.partition],
-        "feed": facts.feed_count,
-        "groups": [
-            {
-                "name": group.name,
-                "consumers": group.consumer_count,
-                "lag": lags[group.name, facts.partition],
-                "pel": group.pel_count,
-            }
-            for group in facts.groups
-        ],
-    }
-
-
-def _stream_cells(row: dict[str, Any]) -> tuple[object, ...]:
-    return tuple(row[name] for name in ("stream", "partition", "events", "bytes", "at", "behind"))
 
 
 def _partition_cells(row: dict[str, Any]) -> tuple[object, ...]:
@@ -176,3 +154,102 @@ def _partition_cells(row: dict[str, Any]) -> tuple[object, ...]:
         for group in row["groups"]
     )
     return (*(row[name] for name in ("partition", "streams", "events", "behind", "feed")), groups, row["due"])
+
+
+COMPARED_COLUMNS = ("view", "key", "same", "live", "rebuilt")
+
+
+@command(
+    "permission-ledger rebuild",
+    "permission-ledger rebuild --jobs 2",
+    "permission-ledger rebuild --verify --json",
+)
+@click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
+@click.option("--all", "show_all", is_flag=True, help="With --verify: print equal fields, too.")
+@with_jobs
+@with_ledger
+async def rebuild(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    only_verify: bool,
+    show_all: bool,
+    jobs: int | None,
+) -> int:
+    """Build all views and the index of deadlines anew from the streams, which alone are the truth.
+
+    With --verify nothing is changed: every field of every view, and of that index, is compared with what the streams make of
+    it, and those that differ are printed. What a projector has not come to yet is called behind, not different.
+    """
+    if show_all and not only_verify:
+        raise click.UsageError("--all goes with --verify")
+    if only_verify and jobs:
+        raise click.UsageError("--verify works in one process: leave out --jobs")
+    streams = await _by_partition(ledger)
+    if only_verify:
+        return await _compare(ledger, output, streams, show_all=show_all)
+    return await _rebuild(ledger, output, streams, jobs)
+
+
+async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
+    streams: dict[int, list[StreamKey]] = defaultdict(list)
+    found = [key async for key in all_streams(ledger.store)]
+    for key in await archive_of(ledger.store).in_file_order(found):
+        streams[key.partition(ledger.store.partition_count)].append(key)
+    return streams
+
+
+async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None) -> int:
+    names = await ledger.store.views()
+    portions = [(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
+    count = sum(len(keys) for _, keys, _ in portions)
+    events = 0
+    problems: list[str] = []
+    with progress("streams", count) as advance:
+        async for stream_count, event_count, found in results_of(
+            rebuild_views, ledger, portions, processes_for(jobs, count)
+        ):
+            events += event_count
+            problems += found
+            advance(stream_count)
+    for text in problems:
+        talk(f"warning: {text}")
+    output.result(
+        {"streams": count, "events": events, "problems": problems},
+        f"rebuilt all views from {events} events of {count} streams",
+    )
+    return Exit.FINDINGS if problems else Exit.DONE
+
+
+async def _compare(
+    ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
+) -> int:
+    names = await ledger.store.views()
+    shown = GrowingTable(output, COMPARED_COLUMNS, _compared_cells, Compared.as_json)
+    fields = differing = behind_events = behind_streams = 0
+    partitions = sorted({*streams, *names})
+    with progress("partitions", len(partitions)) as advance:
+        for partition in partitions:
+            async for one in compare_partition(ledger.store, partition, names.get(partition, [])):
+                fields += 1
+                differing += not one.same
+                if not one.same or show_all:
+                    shown.add(one)
+            behind = await events_behind(ledger.store, streams.get(partition, []))
+            behind_streams += len(behind)
+            behind_events += sum(behind.values())
+            advance(1)
+    shown.end()
+    if behind_streams:
+        talk(f"behind: {behind_events} events of {behind_streams} streams are not in the views yet; run the projector")
+    talk(f"{fields} fields of {len(partitions)} partitions compared: {differing or 'none'} differ")
+    return Exit.FINDINGS if differing else Exit.DONE
+
+
+def _compared_cells(one: Compared) -> tuple[object, ...]:
+    row = one.as_json()
+    sides: Any = row["difference"]
+    if not isinstance(sides, dict):
+        return row["view"], row["key"], "yes" if one.same else "no", sides, None
+    live, rebuilt = (msgspec.json.encode(sides[side]).decode() for side in ("live", "rebuilt"))
+    return row["view"], row["key"], "no", live, rebuilt

@@ -26,13 +26,11 @@ from ledger.log.archive.archive import all_streams, archive_of
 from ledger.log.judgements import judge_again
 from ledger.log.verify import Head
 from ledger.policy.replayed import ReplayedPolicies
-from ledger.session.judged_again import DIFFERENT, NOT_DECIDABLE, SAME, JudgedAgain
+from ledger.session.judged_again import DIFFERENT, NOT_DECIDABLE, SAME
 from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger
-from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput, talk
-from workers.cli.progress import progress
-from workers.cli.shared_options import with_jobs
+from workers.cli.options import with_jobs
+from workers.cli.output import CommandOutput, Exit, progress, talk
 from workers.presentation.text import json_line
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
 from workers.upkeep.works import check_streams, portions_to_check, processes_for, results_of
@@ -94,66 +92,43 @@ def _read_line(file: Path, number: int, text: bytes) -> tuple[StreamKey, Head]:
         raise InputError(f"`{file}` line {number}: {error}") from error
 
 
-class JudgedSession(msgspec.Struct, frozen=True):
-    """The number of a session's evaluations by result, and those that are not the same."""
-
-    session: str
-    counts: dict[str, int]
-    others: list[JudgedAgain]
-
-    def as_json(self) -> dict[str, Any]:
-        return {**self.counts, "events": msgspec.to_builtins(self.others)}
-
-
 class SessionJudge:
-    """Judges sessions one after the other, and keeps the results."""
+    """Judges sessions one after the other; counts their evaluations by result, and keeps those that are not the same."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._policies = ReplayedPolicies()
-        self._sessions: list[JudgedSession] = []
+        self.counts: Counter[str] = Counter()
+        self.lines: list[str] = []
+        """One for each event that is not the same."""
 
-    async def of(self, checked: Checked) -> JudgedSession | None:
+    async def of(self, checked: Checked) -> dict[str, Any] | None:
         """Judge every evaluation of a session again; None for another stream, and for a damaged one."""
         if checked.key.kind != "session" or not checked.ok:
             return None
-        counts: Counter[str] = Counter()
-        others: list[JudgedAgain] = []
+        session = checked.key.id
         try:
-            async for one in judge_again(self._ledger.store, checked.key.id, policies=self._policies):
-                counts[one.result] += 1
-                if one.result != SAME:
-                    others.append(one)
+            judged = [one async for one in judge_again(self._ledger.store, session, policies=self._policies)]
         except DamageError:  # of the project's stream, whose own check reports it
             return None
-        found = JudgedSession(
-            checked.key.id, {result: counts[result] for result in (SAME, DIFFERENT, NOT_DECIDABLE)}, others
-        )
-        self._sessions.append(found)
-        return found
-
-    @property
-    def ok(self) -> bool:
-        return self._count(DIFFERENT) == 0
+        counts = Counter(one.result for one in judged)
+        others = [one for one in judged if one.result != SAME]
+        self.counts += counts
+        self.lines += [
+            f"{one.result.replace('_', ' ')}: session {session}, version {one.version} "
+            f"({one.type} {one.request_id}): {one.reason}"
+            for one in others
+        ]
+        found = {result: counts[result] for result in (SAME, DIFFERENT, NOT_DECIDABLE)}
+        return {**found, "events": msgspec.to_builtins(others)}
 
     @property
     def summary(self) -> str:
+        same, different, not_decidable = (self.counts[one] for one in (SAME, DIFFERENT, NOT_DECIDABLE))
         return (
-            f"{self._count(SAME) + self._count(DIFFERENT) + self._count(NOT_DECIDABLE)} evaluations judged again: "
-            f"{self._count(SAME)} same, {self._count(DIFFERENT)} different, {self._count(NOT_DECIDABLE)} not decidable"
+            f"{same + different + not_decidable} evaluations judged again: "
+            f"{same} same, {different} different, {not_decidable} not decidable"
         )
-
-    def lines(self) -> list[str]:
-        """Return a line for each event that is not the same."""
-        return [
-            f"{one.result.replace('_', ' ')}: session {of.session}, version {one.version} "
-            f"({one.type} {one.request_id}): {one.reason}"
-            for of in self._sessions
-            for one in of.others
-        ]
-
-    def _count(self, result: str) -> int:
-        return sum(one.counts[result] for one in self._sessions)
 
 
 class _PasskeyLine(msgspec.Struct):
@@ -215,18 +190,16 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
 
 
 @command(
-    examples=(
-        "permission-ledger verify ses_1",
-        "permission-ledger verify --all --save heads.jsonl",
-        "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
-        "permission-ledger verify --all --checkpoint heads.jsonl --json",
-        "permission-ledger verify --all --passkeys passkeys.jsonl",
-        "permission-ledger verify --all --deep --jobs 2",
-        "permission-ledger verify ses_1 --judge",
-    )
+    "permission-ledger verify ses_1",
+    "permission-ledger verify --all --save heads.jsonl",
+    "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
+    "permission-ledger verify --all --checkpoint heads.jsonl --json",
+    "permission-ledger verify --all --passkeys passkeys.jsonl",
+    "permission-ledger verify --all --deep --jobs 2",
+    "permission-ledger verify ses_1 --judge",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
-@click.option("--all", "all_streams", is_flag=True, help="Every stream: sessions, projects, rules and access tokens.")
+@click.option("--all", "everything", is_flag=True, help="Every stream: sessions, projects, rules and access tokens.")
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -271,7 +244,7 @@ async def verify(
     output: CommandOutput,
     *,
     sessions: Sequence[str],
-    all_streams: bool,
+    everything: bool,
     checkpoint: Path | None,
     save: Path | None,
     restored: bool,
@@ -287,20 +260,27 @@ async def verify(
     With --judge, a verdict that comes out differently by the rules, grants and facts of its time is a finding, too
     (exit code 11); one whose facts were not recorded is counted as not decidable.
     """
-    if all_streams == bool(sessions):
+    if everything == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
     known = _known(checkpoint, save, restored=restored)
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
     depth: Depth = "folds" if deep else "chain"
     shown = _Shown(output, SessionJudge(ledger) if judge else None, keeps_heads=save is not None)
-    if all_streams:
-        await _check_all(ledger, known, shown, depth=depth, kept=kept, jobs=jobs)
+    if everything:
+        found = {key async for key in all_streams(ledger.store)}
+        keys = await archive_of(ledger.store).in_file_order({*found, *known})
+        check, portions = partial(check_streams, depth, kept), portions_to_check(keys, known)
+        with progress("streams", len(keys)) as advance:
+            async for checked in results_of(check, ledger, portions, processes_for(jobs, len(keys))):
+                for one in checked:
+                    await shown.add(one)
+                advance(len(checked))
     else:
         keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
         checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), depth)
         await _check_named(checker, keys, known, shown)
-    code = shown.tell(in_order=all_streams)
-    if all_streams and not known:
+    code = shown.tell(in_order=everything)
+    if everything and not known:
         talk(WITHOUT_HEADS)
     if save and (some := shown.contradicting(known)):
         names = f"{', '.join(some[:NAMED_COUNT])}{' …' if len(some) > NAMED_COUNT else ''}"
@@ -356,7 +336,7 @@ class _Shown:
             self.heads[one.key] = one.head
         judged = None if self.judging is None else await self.judging.of(one)
         if self._output.as_json:
-            self._output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
+            self._output.row({**_json(one), **({} if judged is None else {"judged": judged})})
         else:
             self._lines.append((one.key, _rows(one)))
 
@@ -369,7 +349,7 @@ class _Shown:
         if self._lines:
             lines = sorted(self._lines, key=lambda line: line[0]) if in_order else self._lines
             self._output.table(COLUMNS, [row for _, rows in lines for row in rows])
-            for text in () if self.judging is None else self.judging.lines():
+            for text in () if self.judging is None else self.judging.lines:
                 self._output.line(text)
         redacted = f", {self._redacted} of them redacted" if self._redacted else ""
         found = f"{len(self._bad)} damaged" if self._bad else "all is well"
@@ -380,33 +360,13 @@ class _Shown:
             talk(self.judging.summary)
         if any(one.key.kind == "access" and _is_of_heads(one) for one in self._bad):
             talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
-        return Exit.FINDINGS if self._bad or not (self.judging is None or self.judging.ok) else Exit.DONE
-
-
-async def _check_all(
-    ledger: Ledger,
-    known: dict[StreamKey, Head],
-    shown: _Shown,
-    *,
-    depth: Depth,
-    kept: dict[str, Passkey] | None,
-    jobs: int | None,
-) -> None:
-    """Check all streams, in processes where there are several."""
-    found = {key async for key in all_streams(ledger.store)}
-    keys = await archive_of(ledger.store).in_file_order({*found, *known})
-    check, portions = partial(check_streams, depth, kept), portions_to_check(keys, known)
-    with progress("streams", len(keys)) as advance:
-        async for checked in results_of(check, ledger, portions, processes_for(jobs, len(keys))):
-            for one in checked:
-                await shown.add(one)
-            advance(len(checked))
+        differs = self.judging is not None and bool(self.judging.counts[DIFFERENT])
+        return Exit.FINDINGS if self._bad or differs else Exit.DONE
 
 
 async def _check_named(
     checker: StreamChecker, keys: Sequence[StreamKey], known: dict[StreamKey, Head], shown: _Shown
 ) -> None:
-    """Check sessions and their projects."""
     waiting = dict.fromkeys(keys)
     done: set[StreamKey] = set()
     with progress("streams", len(waiting)) as advance:
@@ -447,7 +407,6 @@ def _json(one: Checked) -> dict[str, Any]:
 
 
 def _rows(one: Checked) -> list[_Row]:
-    """Return a line for each problem; the first names the stream."""
     head = None if one.head is None else f"{one.head.position} {one.head.hash[:12]}"
     texts = [f"{problem.kind}: {problem.text}" for problem in one.problems] or [""]
     first = (one.key.name, "yes" if one.ok else "no", one.versions, head, texts[0])

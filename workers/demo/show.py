@@ -10,8 +10,13 @@ import asyncio
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ledger import Ledger, LedgerError, Session
 from ledger.core.events import (
@@ -33,24 +38,101 @@ from ledger.session.state import SessionState, Settled
 from ledger.session.texts import answerer
 from ledger.session.would_run import would_run
 from ledger.stores.port import StreamKey
-from workers.demo.recording import recording
-from workers.demo.screen import Screen, ScreenLine
-from workers.demo.script import ENDINGS, NOBODY_THERE_SECONDS, PERSON, ExpectedOutcome
-from workers.presentation.text import fitted, revealed
+from workers.demo.script import ENDINGS, NOBODY_THERE_SECONDS, PERSON, ExpectedOutcome, recording
+from workers.presentation.text import fitted, revealed, visible
 from workers.presentation.timeline import TimelineFold
 from workers.runtime.children import end, own_command, own_environment, own_module
 from workers.runtime.place import LedgerPlace, command_name
 
+PIPE_WIDTH_CHARS: Final = 160
+"""The width without a terminal, where lines may be long."""
+
+COLOURS: Final = {
+    "allowed": "green",
+    "waits": "yellow",
+    "denied": "red",
+    "rejected": "red",
+    "corrected": "red",
+    "expired": "magenta",
+}
+
+
+class ScreenLine(NamedTuple):
+    """One line of the story: time (ms from the beginning), actor, sentence, and the outcome that colours it."""
+
+    ms: int
+    who: str
+    text: str
+    outcome: str = ""
+
+
+class Screen:
+    """stdout for a person."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        if os.environ.get("NO_COLOR"):
+            # No escape sequences at all: bold and dim are some too.
+            self.console = Console(highlight=False, color_system=None)
+        if not self.console.is_terminal:
+            self.console.width = PIPE_WIDTH_CHARS
+
+    def text(self, text: str = "", style: str = "") -> None:
+        self.console.print(Text(visible(text), style))
+
+    def title(self, text: str) -> None:
+        self.text()
+        self.text(text, "bold")
+
+    def fact(self, name: str, value: str) -> None:
+        """Print a name and its value, the value wrapped in its own column."""
+        grid = _grid(12)
+        grid.add_column(ratio=1)
+        grid.add_row(Text(f"  {name}", "dim"), Text(visible(value)))
+        self._print(grid)
+
+    def story(self, line: ScreenLine) -> None:
+        grid = _grid(7, 8)
+        grid.add_column(ratio=1)
+        text = Text(visible(line.text), COLOURS.get(line.outcome, ""))
+        grid.add_row(Text(f"{line.ms / 1000:6.2f}s", "dim"), Text(visible(line.who), "bold"), text)
+        self._print(grid)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        for number, column in enumerate(columns):
+            table.add_column(f"  {column}" if number == 0 else column, no_wrap=True, overflow="ellipsis")
+        for first, *cells in rows:
+            table.add_row(Text(f"  {visible(first)}"), *(Text(visible(cell), COLOURS.get(cell, "")) for cell in cells))
+        self._print(table)
+
+    def _print(self, table: Table) -> None:
+        if self.console.is_terminal:
+            self.console.print(table)
+            return
+        with self.console.capture() as captured:
+            self.console.print(table)
+        # Columns are padded with spaces, which a pipe does not need.
+        for line in captured.get().splitlines():
+            self.console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+def _grid(*widths: int) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    for width in widths:
+        grid.add_column(width=width, no_wrap=True, overflow="ellipsis")
+    return grid
+
+
 TAIL_LINES: Final = 8
 
 
-class Member:
+class Member(NamedTuple):
     """One process, and its output on stderr."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.name = name
-        self.process = process
-        self._log = log
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
 
     @property
     def failed(self) -> bool:
@@ -58,7 +140,7 @@ class Member:
 
     def last_words(self) -> str:
         """Return its exit code and the end of its log."""
-        lines = self._log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         return "\n  ".join([f"the {self.name} ended with exit code {self.process.returncode}", *lines])
 
 
@@ -75,8 +157,8 @@ class Cast:
         """Start an expiry worker or a projector, as `permission-ledger worker` does."""
         await self._start(name, own_command("worker", name, "--with-parent", str(os.getpid())))
 
-    async def actor(self, name: str, module: str, *arguments: str) -> None:
-        await self._start(name, own_module(module, *arguments))
+    async def actor(self, name: str, *arguments: str) -> None:
+        await self._start(name, own_module("workers.demo.actors", name, *arguments))
 
     async def _start(self, name: str, command: list[str]) -> None:
         log = self._logs / f"{name}.log"
@@ -130,7 +212,7 @@ async def output_of(url: str, *arguments: str) -> tuple[int, str]:
     return process.returncode or 0, output.decode(errors="replace")
 
 
-COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
+TIMELINE_COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
 
 BESIDES_CHARS: Final = 83
 """The width of the columns besides the call; a narrow screen omits the last two of them."""
@@ -145,7 +227,7 @@ def timeline(state: SessionState, width: int) -> tuple[tuple[str, ...], list[tup
     narrow = width < NARROW_CHARS
     call_chars = min(width - BESIDES_CHARS + (LAST_TWO_CHARS if narrow else 0), CALL_CHARS_MAX)
     rows = [_row(settled, call_chars) for settled in _in_order(state)]
-    return (COLUMNS[:-2], [row[:-2] for row in rows]) if narrow else (COLUMNS, rows)
+    return (TIMELINE_COLUMNS[:-2], [row[:-2] for row in rows]) if narrow else (TIMELINE_COLUMNS, rows)
 
 
 def _in_order(state: SessionState) -> list[Settled]:
@@ -184,7 +266,10 @@ def _decided_by(settled: Settled) -> str:
 
 def not_as_told(state: SessionState) -> list[str]:
     """Return every difference from the script; empty if there is none."""
-    happened = {request_id: _ending(settled) for request_id, settled in state.settled.items()}
+    happened = {
+        request_id: ExpectedOutcome(settled.outcome, settled.reply, settled.cause.kind if settled.cause else None)
+        for request_id, settled in state.settled.items()
+    }
     different = [
         f"{request_id}: {_say(happened.get(request_id))} instead of {_say(ending)}"
         for request_id, ending in ENDINGS.items()
@@ -196,10 +281,6 @@ def not_as_told(state: SessionState) -> list[str]:
     waiting = [f"{request_id}: still pending" for request_id in state.pending]
     still_open = [] if state.closed_ms is not None else ["the session was not closed"]
     return [*different, *unexpected, *waiting, *still_open]
-
-
-def _ending(settled: Settled) -> ExpectedOutcome:
-    return ExpectedOutcome(settled.outcome, settled.reply, settled.cause.kind if settled.cause else None)
 
 
 def _say(ending: ExpectedOutcome | None) -> str:
@@ -276,7 +357,9 @@ async def show(url: str | None, keep: Path | None) -> None:
             await _begin(screen, cast, place, (session_id, project))
             story = Story(session_id)
             await _tell(screen, Session(ledger, session_id), story, cast)
-            _show_timeline(screen, story)
+            screen.title(f"Timeline of session {session_id}, folded from its {story.events} events")
+            screen.table(*timeline(story.state, screen.console.width))
+            screen.text(f"  {summary(story.state)}", "dim")
             await _show_checks(screen, ledger, place.url, session_id, project)
         _show_next(screen, place if stays else None, session_id)
 
@@ -296,8 +379,8 @@ async def _begin(screen: Screen, cast: Cast, place: LedgerPlace, names: tuple[st
     header = recording().header
     await cast.worker("expiry")
     await cast.worker("projector")
-    await cast.actor("agent", "workers.demo.agent", *names)
-    await cast.actor("person", "workers.demo.person", names[0])
+    await cast.actor("agent", *names)
+    await cast.actor("person", names[0])
     screen.text("permission-ledger: what a coding agent may do, asked, answered and recorded", "bold")
     screen.text()
     screen.fact("server", place.described())
@@ -320,17 +403,13 @@ async def _tell(screen: Screen, session: Session, story: Story, cast: Cast) -> N
         for task in (telling, failing):
             task.cancel()
         outcomes = await asyncio.gather(telling, failing, return_exceptions=True)
-    _raise_failure(outcomes[0])
+    if isinstance(outcomes[0], Exception):
+        raise outcomes[0]
     if not isinstance(outcomes[1], BaseException):
         raise DemoError(outcomes[1].last_words())
     different = not_as_told(story.state)
     if different:
         raise DemoError("\n  ".join(["the session did not go as it was to go", *different]))
-
-
-def _raise_failure(outcome: object) -> None:
-    if isinstance(outcome, Exception):
-        raise outcome
 
 
 async def _tell_until_closed(screen: Screen, session: Session, story: Story) -> None:
@@ -342,14 +421,14 @@ async def _tell_until_closed(screen: Screen, session: Session, story: Story) -> 
             return
 
 
-def _show_timeline(screen: Screen, story: Story) -> None:
-    screen.title(f"Timeline of session {story.state.session_id}, folded from its {story.events} events")
-    screen.table(*timeline(story.state, screen.width))
-    screen.text(f"  {summary(story.state)}", "dim")
-
-
 async def _show_checks(screen: Screen, ledger: Ledger, url: str, session_id: str, project: str) -> None:
-    await _until_projected(ledger, StreamKey("session", session_id), StreamKey("project", project))
+    keys = (StreamKey("session", session_id), StreamKey("project", project))
+    try:
+        async with asyncio.timeout(CAUGHT_UP_SECONDS):
+            while await streams_behind(ledger.store, keys):  # noqa: ASYNC110 - nobody tells when it has
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    except TimeoutError:
+        raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None
     commands = (("verify", session_id), ("rebuild", "--verify"))
     screen.title("Is the log whole, and are the views what it says?")
     for command, (code, output) in zip(
@@ -360,17 +439,6 @@ async def _show_checks(screen: Screen, ledger: Ledger, url: str, session_id: str
             screen.text(f"  {line}", "green" if code == 0 else "red")
         if code != 0:
             raise DemoError(f"`permission-ledger {' '.join(command)}` ended with exit code {code}")
-
-
-async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
-    try:
-        async with asyncio.timeout(CAUGHT_UP_SECONDS):
-            while True:
-                if not await streams_behind(ledger.store, keys):
-                    return
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
-    except TimeoutError:
-        raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None
 
 
 def _show_next(screen: Screen, place: LedgerPlace | None, session_id: str) -> None:

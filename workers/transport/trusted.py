@@ -76,6 +76,10 @@ def trust_file() -> str:
     return f"{config_folder()}/{TRUST_FILE}"
 
 
+def files_are_read() -> bool:
+    return os.environ.get(SWITCH) != NONE
+
+
 def load_records() -> Records:
     """Return the list. Raises TrustListError for one that cannot be read, or that others may have written."""
     path = trust_file()
@@ -145,7 +149,7 @@ def rules_trusted_for(folder: str | None) -> str | None:
 
     None also where no configuration file counts (PERMISSION_LEDGER_CONFIG=none). Raises TrustListError.
     """
-    if os.environ.get(SWITCH) == NONE:
+    if not files_are_read():
         return None
     records = load_records()
     file = project_of_folder(folder, records)

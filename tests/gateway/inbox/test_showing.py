@@ -18,8 +18,8 @@ from tests.gateway.inbox.visitors import Inbox
 from tests.gateway.strange import STRANGE
 from tests.support.kinds import KINDS
 from tests.support.processes import ROOT
-from workers.bridges.opencode.outcomes import answers_in
-from workers.bridges.opencode.requests import ask_body
+from workers.bridges.opencode.effects import ask_body
+from workers.bridges.opencode.request_tracker import answers_in
 from workers.bridges.opencode.shapes import RequestAsked, read_event
 from workers.gateway.signing_in import sign_in_link
 from workers.presentation.labels import DANGERS, danger_rank

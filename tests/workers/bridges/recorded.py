@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from tests.support.processes import ROOT
-from workers.bridges.rpc import RpcQuestion, Wire
+from workers.bridges.race import RpcQuestion, Wire
 
 PLAYER: Final = (sys.executable, "-I", "-S", str(ROOT / "tests" / "support" / "transcript_player.py"))
 """The program that plays a recorded client: the path of its recording follows."""

@@ -11,8 +11,8 @@ from tests.workers.bridges.acp_talk import SESSION, asks, chosen
 from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp import AcpWire, call_of
 from workers.bridges.askers import digest_of
-from workers.bridges.messages import line_of
-from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of
+from workers.bridges.race import HostAnswer, RpcQuestion, key_of
+from workers.bridges.stdio import line_of
 from workers.bridges.tool_calls import CallVerdict, ask_body
 
 ROOT = "/home/user/project"

@@ -9,8 +9,15 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hook_settings import AGENT, EVENTS, hook_settings
-from workers.bridges.hook_entries import events_of_ours, own_line, with_entries, without_entries
+from workers.bridges.hook_entries import (
+    AGENT,
+    EVENTS,
+    events_of_ours,
+    hook_settings,
+    own_line,
+    with_entries,
+    without_entries,
+)
 from workers.transport.errors import BridgeError
 
 THEIRS: Final[dict[str, Any]] = {

@@ -9,10 +9,9 @@ import pytest
 
 from tests.workers.bridges.codex_talk import THREAD, asks_command, asks_patch, decided, resolved, started
 from tests.workers.bridges.recorded import conversation, questions_in
-from workers.bridges.calls import script_of
-from workers.bridges.codex.protocol import CodexWire
-from workers.bridges.messages import line_of
-from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion
+from workers.bridges.codex_wire import CodexWire
+from workers.bridges.race import EndedQuestions, HostAnswer, RpcQuestion, script_of
+from workers.bridges.stdio import line_of
 from workers.bridges.tool_calls import CallVerdict
 
 ROOT = "/home/user/project"

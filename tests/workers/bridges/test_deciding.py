@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workers.bridges.hooks.steps import decided_by
+from workers.bridges.hooks.question import decided_by
 
 RULE = {"text": "bash git * allow", "layer": "project", "file": "opencode.json", "line": 3}
 

@@ -112,7 +112,7 @@ def test_without_a_gateway_the_way_to_one_is_told(tmp_path: Any) -> None:
 
 
 def call(request_id: str, command: str = "git push") -> ToolCall:
-    return ToolCall(request_id, "Bash", {"command": command}, keeps_id=False)
+    return ToolCall(request_id, "Bash", {"command": command})
 
 
 @pytest.mark.usefixtures("no_gateway")

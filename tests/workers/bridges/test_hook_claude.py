@@ -15,8 +15,7 @@ import pytest
 from tests.support.forks import HOOK, run, start_line
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hook_settings import AGENT
-from workers.bridges.hook_entries import own_line
+from workers.bridges.hook_entries import AGENT, own_line
 
 SESSION: Final = "5b0e"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "msgspec", "click")

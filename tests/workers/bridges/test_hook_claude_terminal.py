@@ -13,7 +13,7 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.test_hook_claude import SESSION, Hook, ended, event, hook
-from workers.bridges.hooks.terminal import Transcript
+from workers.bridges.hooks.claude import Transcript
 
 __all__ = ["hook"]
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
+from workers.bridges import codex_trust
+from workers.transport.errors import BridgeError
 
 FILES: Final = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "qwen": ".qwen/settings.json"}
 EVENTS: Final = {"codex": "PermissionRequest", "gemini": "BeforeTool", "qwen": "PreToolUse"}
@@ -229,6 +231,16 @@ def test_trust_goes_without_what_a_person_wrote_beside_it_since(codex: Settings)
     assert str(codex.path) not in config.read_text()
     assert config.read_text().startswith("# mine\n")
     assert theirs in config.read_text()
+
+
+def test_trust_that_cannot_be_taken_out_safely_is_left_with_a_word_on_what_to_take_out(
+    codex: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex("--install", "--yes", "--trust")
+    monkeypatch.setattr("workers.bridges.settings_file.load", lambda _: None)
+    monkeypatch.setattr("tomlkit.dumps", lambda _: "[another]")
+    with pytest.raises(BridgeError, match=r'take its `\[hooks\.state\."…"\]` out by hand'):
+        codex_trust.forgetting(codex.path.with_name("config.toml"), codex.path)
 
 
 def test_a_configuration_that_only_codex_wrote_for_us_goes_too(codex: Settings) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from workers.bridges.hooks.question import decided, hooked_call
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.hooks.steps import decided, hooked_call
 from workers.transport.errors import BridgeError, GatewayRefusalError
 
 EVENT: dict[str, Any] = {"hook_event_name": "BeforeTool", "session_id": "s 1", "cwd": "/srv/shop"}

@@ -14,12 +14,12 @@ from typing import Any, Final
 import pytest
 
 from tests.support.processes import free_port
-from workers.bridges.hooks import claude, codex, exchange, gemini, qwen
+from workers.bridges.hooks import before_tool, claude, codex, exchange
 from workers.bridges.hooks.exchange import MARK_SECONDS, OutageMark
 from workers.transport.errors import GatewayRefusalError, UnreachableError
 
 GRACE: Final = 30.0
-HOOKS: Final = {"claude": claude, "codex": codex, "gemini": gemini, "qwen": qwen}
+HOOKS: Final = {"claude": claude, "codex": codex, "gemini": before_tool, "qwen": before_tool}
 EVENTS: Final = {
     "claude": {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "/srv/a"}},
     "codex": {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
@@ -81,7 +81,7 @@ def test_every_hook_denies_at_once_after_the_first(
         event = {"session_id": "s", "cwd": "/srv", "tool_use_id": f"t{number}", **EVENTS[agent]}
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(event).encode())))
         began = waits.seconds
-        assert HOOKS[agent].main([]) == 0
+        assert HOOKS[agent].main(agent, []) == 0
         waited.append(waits.seconds - began)
         said = capfd.readouterr().out
         assert ('"deny"' in said, '"allow"' in said) == (True, False)

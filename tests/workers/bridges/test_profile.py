@@ -43,7 +43,7 @@ async def test_a_bridge_judges_in_the_profile_that_it_was_told(
     options = BridgeOptions(dialect="opencode", rules=str(path), profile=profile)
     async with GatewayClient() as client:
         judge = GatewayJudge(client, options, "ses_1", agent="a")
-        verdict = await judge.judge(ToolCall("r1", "bash", {"command": "env ls"}, keeps_id=False))
+        verdict = await judge.judge(ToolCall("r1", "bash", {"command": "env ls"}))
     assert verdict.behaviour == behaviour
 
 

@@ -10,7 +10,7 @@ from ledger.core.errors import InputError
 from tests.support.trusting import TrustedProject, of_its_own
 from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.options import BridgeOptions, given_rules, opening
-from workers.bridges.rule_files import FollowedRules
+from workers.bridges.tool_calls import FollowedRules
 from workers.gateway.identity.settings import read_oidc
 from workers.notifier.settings import read_settings
 from workers.transport.errors import BridgeError

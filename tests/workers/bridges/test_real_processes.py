@@ -17,8 +17,7 @@ from tests.support.servers import RealServer
 from tests.workers.bridges.recorded import PLAYER
 from tests.workers.bridges.test_bridge_claude import BRIDGE, STDIO, Recording
 from tests.workers.bridges.test_hook_claude import SESSION, event
-from workers.bridges.claude.hook_settings import AGENT
-from workers.bridges.hook_entries import own_line
+from workers.bridges.hook_entries import AGENT, own_line
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from ledger.policy.json_edit import Insertion, appending, applied, comments_in
 from ledger.policy.jsonc import parse
 from tests.workers.bridges.layouts import settings_of, written
 from workers.bridges import settings_file
-from workers.bridges.claude.hook_settings import AGENT, hook_settings
-from workers.bridges.hook_entries import without_entries
+from workers.bridges.hook_entries import AGENT, hook_settings, without_entries
 from workers.bridges.settings_file import essence
 
 OURS: Final = hook_settings([])

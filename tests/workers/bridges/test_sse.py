@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from workers.bridges.opencode import server
-from workers.bridges.opencode.server import ServerSentEvent, server_sent_events
+from workers.bridges.opencode.server import server_sent_events
 from workers.transport.place import parse_place
 from workers.transport.wire import HttpConnection
 
@@ -20,13 +21,10 @@ STREAM = (
     b'data:{"b": "\xc3\xa9"}\n\n'
     b'data: {"cut": true}\n'
 )
-EVENTS = [
-    ServerSentEvent("7", "permission.asked", {"a": 1}),
-    ServerSentEvent(None, "message", {"b": "é"}),
-]
+EVENTS = [{"a": 1}, {"b": "é"}]
 
 
-async def received(pieces: Sequence[bytes]) -> list[ServerSentEvent]:
+async def received(pieces: Sequence[bytes]) -> list[dict[str, Any]]:
     """Return the events of an answer whose chunks are these pieces."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import CommandLine
+from workers.bridges.hook_entries import hook_words
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
-from workers.cli.bridge.claude import hook_words
-from workers.cli.hook.hook_run import hook_line
+from workers.cli.hook import CODEX
 from workers.up import UpOptions, _words
 
 
@@ -68,7 +68,7 @@ def test_an_installed_hook_states_them_too(tmp_path: Path) -> None:
     words = hook_words(options)
     at = words.index("--attended")
     assert words[at : at + 4] == ["--attended", "2m", "--unattended", "none"]
-    assert "--attended 2m --unattended none" in hook_line("codex", options, 60, "user")
+    assert "--attended 2m --unattended none" in json.dumps(CODEX.entries(options, 60, "user"))
     settings = HookSettings.read(words, "claude")
     stated = settings.opening({"cwd": str(tmp_path)})["timeouts"]
     assert json.dumps(stated) == '{"attended": "2m", "unattended": "none"}'

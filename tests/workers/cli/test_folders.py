@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.command_line import ROOT, CommandLine
-from workers.cli.exits import Exit
+from workers.cli.output import Exit
 
 
 def test_a_request_is_shown_with_the_folder_it_would_run_in(ledger: CommandLine, tmp_path: Path) -> None:

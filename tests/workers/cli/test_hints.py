@@ -20,7 +20,7 @@ from tests.support.command_line import CommandLine
 from tests.support.rows import every
 from tests.workers.cli.filling import fill
 from tests.workers.cli.test_help import ALL
-from workers.cli import failures
+from workers.cli import base
 from workers.gateway.server import listener_on
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def named() -> list[str]:
     )
 
 
-HINTED: Final = sorted({command for hint in failures._HINTS.values() for command in COMMAND.findall(hint)})
+HINTED: Final = sorted({command for hint in base._HINTS.values() for command in COMMAND.findall(hint)})
 
 
 def test_hints_were_found() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from ledger import InputError
 from tests.support.command_line import CommandLine
-from workers.cli.inputs import seconds, version_or_time
-from workers.cli.replay import PAUSE_MAX_SECONDS, pause_seconds
+from workers.cli.base import seconds, version_or_time
+from workers.cli.log import PAUSE_MAX_SECONDS, pause_seconds
 from workers.presentation.words import about
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.command_line import CommandLine
-from workers.cli.exits import WORST_FIRST, Exit, worst
-from workers.cli.failures import _EXITS
+from workers.cli.base import _EXITS
+from workers.cli.output import WORST_FIRST, Exit, worst
 
 
 def asked(ledger: CommandLine, *ids: str) -> None:

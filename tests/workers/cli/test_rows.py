@@ -13,7 +13,7 @@ from ledger import Ledger
 from tests.support.command_line import CommandLine
 from tests.support.projecting import project_as_a_worker
 from tests.support.waiting import wait_until
-from workers.cli.replay import EVENTS_COUNT
+from workers.cli.log import EVENTS_COUNT
 
 RESULT = ["session", "request_id", "version", "outcome", "reply", "by", "at", "message", "code", "agent", "evaluation"]
 PENDING = [

@@ -28,7 +28,7 @@ KILLED_BETWEEN_APPENDS = """
 import os, signal, sys
 from ledger.stores.redis.store import RedisStore
 from workers.cli import cli
-from workers.cli.frame import run
+from workers.cli.lazy import run_program
 from workers.upkeep import transfer
 
 transfer.RESTORED_AT_ONCE_EVENTS = 7
@@ -43,25 +43,26 @@ async def restore(self, *arguments):
 
 RedisStore.restore = restore
 sys.argv[1:] = {words!r}
-sys.exit(run(cli))
+sys.exit(run_program(cli))
 """
 
 KILLED_AFTER_A_PORTION = """
 import os, signal, sys
-from workers.cli import cli, imports
-from workers.cli.frame import run
+from workers.cli import cli, transfer
+from workers.cli.lazy import run_program
 
-real, left = imports._Shown.add, [{count}]
+real, left = transfer.results_of, [{count}]
 
-def add(self, imported):
-    real(self, imported)
-    left[0] -= 1
-    if left[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+async def results_of(*arguments):
+    async for one in real(*arguments):
+        yield one
+        left[0] -= not isinstance(one, transfer.CheckedPortion)
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-imports._Shown.add = add
+transfer.results_of = results_of
 sys.argv[1:] = {words!r}
-sys.exit(run(cli))
+sys.exit(run_program(cli))
 """
 
 

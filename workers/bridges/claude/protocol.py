@@ -10,8 +10,9 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.messages import Message, line_of
-from workers.bridges.tool_calls import CallVerdict
+from workers.bridges.session_ids import id_of
+from workers.bridges.stdio import Message, line_of, text_in
+from workers.bridges.tool_calls import CallVerdict, ToolCall
 
 AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"
@@ -42,17 +43,14 @@ def permission_of(message: Message) -> Permission | str:
     request = message.get("request")
     if not isinstance(request, dict):
         return "the control request has no `request`"
-    name, tool_input, call_id = request.get("tool_name"), request.get("input"), request.get("tool_use_id")
-    control_id = message.get("request_id")
-    if not isinstance(control_id, str) or not control_id:
+    name, tool_input, control_id = text_in(request, "tool_name"), request.get("input"), text_in(message, "request_id")
+    if control_id is None:
         return "the control request has no `request_id`"
-    if not isinstance(name, str) or not name:
+    if name is None:
         return "the control request has no `tool_name`"
     if not isinstance(tool_input, dict):
         return "the control request has no `input`"
-    return Permission(
-        control_id, call_id if isinstance(call_id, str) and call_id else control_id, name, tool_input, request
-    )
+    return Permission(control_id, text_in(request, "tool_use_id") or control_id, name, tool_input, request)
 
 
 def is_permission(message: Message) -> bool:
@@ -103,8 +101,7 @@ def metadata_of(permission: Permission) -> Message:
     """Return the metadata to show beside the request: the client's own texts, cut, and the kind of question."""
     shown: Message = {}
     for name in _SHOWN:
-        value = permission.request.get(name)
-        if isinstance(value, str) and value:
+        if value := text_in(permission.request, name):
             shown[name] = value[:_TEXT_CHARS_MAX]
     if permission.tool_name in KINDS:
         shown["kind"] = KINDS[permission.tool_name]
@@ -128,6 +125,22 @@ def offered(permission: Permission) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(found)) or None
 
 
+def call_of(permission: Permission, *, agent: str, parent: str | None, cwd: str | None) -> ToolCall:
+    """Return the call that a permission is asked for, as the ledger is asked."""
+    call_id = id_of(permission.tool_use_id)
+    return ToolCall(
+        request_id=call_id,
+        tool_name=permission.tool_name,
+        input=permission.input,
+        metadata=metadata_of(permission),
+        call_id=call_id,
+        agent=agent,
+        parent=parent,
+        cwd=cwd,
+        always=offered(permission),
+    )
+
+
 def _rules(suggestion: Message) -> list[str]:
     rules = suggestion.get("rules")
     if suggestion.get("type") != "addRules" or suggestion.get("behavior") != "allow" or not isinstance(rules, list):
@@ -137,10 +150,8 @@ def _rules(suggestion: Message) -> list[str]:
 
 def rule_text(rule: Message) -> str | None:
     """Return `Bash(git push *)` for `{"toolName": "Bash", "ruleContent": "git push *"}`."""
-    name, content = rule.get("toolName"), rule.get("ruleContent")
-    if not isinstance(name, str) or not name:
-        return None
-    return f"{name}({content})" if isinstance(content, str) and content else name
+    name, content = text_in(rule, "toolName"), text_in(rule, "ruleContent")
+    return f"{name}({content})" if name and content else name
 
 
 def rule_of(text: str) -> Message:

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from workers.bridges.claude import protocol
 from workers.bridges.claude.protocol import Permission
 from workers.bridges.options import BridgeOptions, OnUnreachable
-from workers.bridges.session_ids import id_of, new_id
-from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
+from workers.bridges.session_ids import new_id
+from workers.bridges.tool_calls import GatewayJudge
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import GRACE_SECONDS
 
@@ -58,7 +58,9 @@ def ledger_can_use_tool(
 
     async def can_use_tool(tool_name: str, tool_input: dict[str, Any], context: Any) -> Any:
         permission = _permission(tool_name, tool_input, context)
-        call = _call(permission, cwd)
+        agent_id = permission.request.get("agent_id")
+        agent, parent = (f"agent {agent_id}", protocol.AGENT) if agent_id else (protocol.AGENT, None)
+        call = protocol.call_of(permission, agent=agent, parent=parent, cwd=cwd)
         # The SDK cancels the callback when the client needs no answer any more.
         verdict = await judge.judge_or_withdraw(call)
         if verdict.behaviour == "agent" and otherwise is not None:
@@ -67,7 +69,7 @@ def ledger_can_use_tool(
             changed = tool_input if verdict.updated_input is None else verdict.updated_input
             granted = protocol.to_share(verdict) if share_grants else ()
             return PermissionResultAllow(updated_input=changed, **_remembered(granted))
-        return PermissionResultDeny(message=verdict.message, interrupt=_stops(verdict, interrupt))
+        return PermissionResultDeny(message=verdict.message, interrupt=interrupt and verdict.stops_agent)
 
     return LedgerCallback(can_use_tool, client)
 
@@ -98,36 +100,12 @@ def _remembered(granted: tuple[str, ...]) -> dict[str, Any]:
     return {"updated_permissions": [update]}
 
 
-def _stops(verdict: CallVerdict, interrupt: bool) -> bool:
-    return interrupt and verdict.stops_agent
-
-
 def _permission(tool_name: str, tool_input: dict[str, Any], context: Any) -> Permission:
     """Return the SDK's request as the client sent it; older versions of the SDK carry fewer members."""
     call_id = getattr(context, "tool_use_id", None) or new_id("call")
-    suggestions = [_as_dict(one) for one in getattr(context, "suggestions", None) or ()]
+    given = getattr(context, "suggestions", None) or ()
+    suggestions = [one.to_dict() if hasattr(one, "to_dict") else one for one in given]
     request = {"permission_suggestions": suggestions or None}
     for name in ("agent_id", "blocked_path", "decision_reason", "title", "description"):
         request[name] = getattr(context, name, None)
     return Permission(call_id, call_id, tool_name, tool_input, request)
-
-
-def _as_dict(suggestion: Any) -> Any:
-    return suggestion.to_dict() if hasattr(suggestion, "to_dict") else suggestion
-
-
-def _call(permission: Permission, cwd: str | None) -> ToolCall:
-    agent_id = permission.request.get("agent_id")
-    call_id = id_of(permission.tool_use_id)
-    return ToolCall(
-        request_id=call_id,
-        tool_name=permission.tool_name,
-        input=permission.input,
-        metadata=protocol.metadata_of(permission),
-        call_id=call_id,
-        agent=f"agent {agent_id}" if agent_id else protocol.AGENT,
-        parent=protocol.AGENT if agent_id else None,
-        cwd=cwd,
-        always=protocol.offered(permission),
-        keeps_id=False,
-    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 
 from workers.bridges.hooks.exchange import say
+from workers.bridges.hooks.question import HookAnswer, decided, input_of, text_of
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.hooks.steps import HookAnswer, decided, input_of, text_of
 from workers.bridges.session_ids import id_of, new_id
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ NETWORK = "network-access "
 """The start of the description of a call that asks for a network destination."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(_agent: str, words: Sequence[str]) -> int:
     """Read one event from stdin, answer it, and return the exit code. An unknown event is blocked."""
     return run(HookSettings.read(words, "opencode"))
 

@@ -7,15 +7,17 @@ run.
 import os
 import sys
 
+MODULES = {"claude": "claude", "codex": "codex", "gemini": "before_tool", "qwen": "before_tool"}
+
 
 def _run() -> int:
     # Behind all others: -I keeps this file's folder off the path, and ours must not shadow the standard library.
     sys.path.append(__file__.rsplit("/", 4)[0])
     name = sys.argv[1]
-    if name not in ("claude", "codex", "gemini", "qwen"):
+    if name not in MODULES:
         raise ValueError(f"there is no hook `{name}`")
-    module = __import__(f"workers.bridges.hooks.{name}", fromlist=["main"])
-    code: int = module.main(sys.argv[2:])
+    module = __import__(f"workers.bridges.hooks.{MODULES[name]}", fromlist=["main"])
+    code: int = module.main(name, sys.argv[2:])
     return code
 
 

@@ -7,10 +7,11 @@ import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from workers.bridges.opencode.shapes import ENDED, Answers, RequestAsked
+from workers.bridges.stdio import parse
 from workers.transport.errors import BridgeError
 from workers.transport.place import ANSWER_SECONDS, ServerAddress, parse_place
 from workers.transport.wire import Connections, HttpConnection
@@ -22,21 +23,13 @@ SILENCE_SECONDS: Final = 60.0
 """Time without a byte after which a connection counts as lost: every server writes something each quarter of a minute."""
 
 
-class ServerSentEvent(NamedTuple):
-    """One event: its id, its name and its data."""
-
-    id: str | None
-    event: str
-    data: dict[str, Any]
-
-
-async def server_sent_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[ServerSentEvent]:
-    """Yield the events of an answer, whose body comes in pieces; data that are no JSON object are skipped.
+async def server_sent_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the data of the events of an answer, whose body comes in pieces; what is no JSON object is skipped.
 
     Raises TimeoutError after `SILENCE_SECONDS` without a byte, and ConnectionError for an event of more than
     `EVENT_BYTES_MAX` bytes.
     """
-    fields: dict[str, list[str]] = {}
+    data: list[str] = []
     size = 0
     async for line in _lines(pieces):
         size += len(line)
@@ -44,20 +37,12 @@ async def server_sent_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Ser
             raise _too_large()
         if line:
             name, _, value = line.decode("utf-8", "replace").partition(":")
-            fields.setdefault(name, []).append(value.removeprefix(" "))
+            data += [value.removeprefix(" ")] if name == "data" else []
             continue
-        data = _object("\n".join(fields.get("data", ())))
-        if data is not None:
-            yield ServerSentEvent(fields.get("id", [None])[-1], fields.get("event", ["message"])[-1], data)
-        fields, size = {}, 0
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        found = parse("\n".join(data).encode())
+        if found is not None:
+            yield found
+        data, size = [], 0
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
@@ -123,7 +108,7 @@ class OpenCode:
                 head = await connection.send("GET", path, b"", {**self._headers, "accept": "text/event-stream"})
             self._require_welcome(head.status)
             async with aclosing(server_sent_events(connection.pieces(head))) as found:
-                async for _, _, message in found:
+                async for message in found:
                     if directory is not None:
                         yield message, directory
                     elif isinstance(payload := message.get("payload"), dict):
@@ -157,7 +142,8 @@ class OpenCode:
         status, found = await self.call("GET", _path("/session/status", directory))
         if status != _OK or not isinstance(found, dict):
             return None
-        return frozenset(one for one, state in found.items() if not _is_idle(state))
+        idle = {one for one, state in found.items() if isinstance(state, Mapping) and state.get("type") == "idle"}
+        return frozenset(found.keys() - idle)
 
     async def session(self, session: str, directory: str | None) -> Mapping[str, Any]:
         """Return its record of a session; empty if it has none."""
@@ -182,7 +168,6 @@ class OpenCode:
         return None
 
     async def _parts_of(self, asked: RequestAsked) -> list[Mapping[str, Any]]:
-        """Return the parts of a message that are the tool call of a request."""
         if asked.message_id is None:
             return []
         path = f"/session/{quote(asked.session, safe='')}/message/{quote(asked.message_id, safe='')}"
@@ -237,7 +222,3 @@ def place_of(url: str) -> ServerAddress:
 
 def _path(path: str, directory: str | None) -> str:
     return path if directory is None else f"{path}?{urlencode({'directory': directory})}"
-
-
-def _is_idle(state: object) -> bool:
-    return isinstance(state, Mapping) and state.get("type") == "idle"

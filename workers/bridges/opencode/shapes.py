@@ -137,19 +137,10 @@ def read_request(value: object, directory: str | None) -> RequestAsked:
     fields = _object(value, "a permission request")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
     try:
-        tool = fields.get("tool")
-        message_id, call_id = (None, None) if tool is None else _tool(tool)
-        return RequestAsked(
-            request_id=request_id,
-            session=session,
-            permission=_text(fields.get("permission"), "permission"),
-            patterns=_texts(fields.get("patterns"), "patterns"),
-            always=_texts(fields.get("always"), "always"),
-            metadata=_metadata(fields.get("metadata")),
-            directory=directory,
-            message_id=message_id,
-            call_id=call_id,
-        )
+        permission = _text(fields.get("permission"), "permission")
+        patterns, always = (_texts(fields.get(name), name) for name in ("patterns", "always"))
+        metadata = _metadata(fields.get("metadata"))
+        return RequestAsked(request_id, session, permission, patterns, always, metadata, directory, *_tool(fields))
     except ShapeError as error:
         raise ShapeError(str(error), session, request_id) from None
 
@@ -164,21 +155,11 @@ def read_question(value: object, directory: str | None) -> RequestAsked:
     fields = _object(value, "a question")
     request_id, session = _id(fields, "id"), _id(fields, "sessionID")
     try:
-        tool = fields.get("tool")
-        message_id, call_id = (None, None) if tool is None else _tool(tool)
         questions = _questions(fields.get("questions"))
-        return RequestAsked(
-            request_id=request_id,
-            session=session,
-            permission=QUESTION,
-            patterns=tuple(_question_text(one)[:QUESTION_SHOWN_CHARS] for one in questions),
-            always=(),
-            metadata={"kind": QUESTION},
-            directory=directory,
-            message_id=message_id,
-            call_id=call_id,
-            input={"questions": questions},
-        )
+        patterns = tuple(_question_text(one)[:QUESTION_SHOWN_CHARS] for one in questions)
+        metadata = {"kind": QUESTION}
+        asked = RequestAsked(request_id, session, QUESTION, patterns, (), metadata, directory, *_tool(fields))
+        return asked._replace(input={"questions": questions})
     except ShapeError as error:
         raise ShapeError(str(error), session, request_id, is_question=True) from None
 
@@ -234,9 +215,12 @@ def _id(fields: Mapping[str, Any], *names: str) -> str:
     return value
 
 
-def _tool(value: object) -> tuple[str, str]:
-    fields = _object(value, "`tool`")
-    return _id(fields, "messageID"), _id(fields, "callID")
+def _tool(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the ids of a request's message and call, if it has a tool."""
+    if fields.get("tool") is None:
+        return None, None
+    tool = _object(fields["tool"], "`tool`")
+    return _id(tool, "messageID"), _id(tool, "callID")
 
 
 def _metadata(value: object) -> dict[str, Any]:

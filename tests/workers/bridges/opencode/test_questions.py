@@ -12,17 +12,17 @@ from tests.support.gateways import Person
 from tests.support.opencode import DIRECTORY, OpenCodeServer
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.opencode.conftest import Bridged
-from workers.bridges.opencode.outcomes import (
+from workers.bridges.opencode.request_tracker import (
     AnswerRequest,
     JudgeRequest,
     OpencodeVerdict,
     RecordReply,
+    RequestTracker,
     Tell,
     answers_in,
     said_to_opencode,
     verdict_of_question,
 )
-from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.shapes import RequestAsked, RequestReplied, ShapeError, read_event, read_question
 
 Row = dict[str, Any]

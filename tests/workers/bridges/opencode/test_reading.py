@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from workers.bridges.opencode.command import OpencodeOptions, run
-from workers.bridges.opencode.outcomes import OpencodeVerdict, verdict_of
-from workers.bridges.opencode.requests import METADATA_CHARS_MAX, ask_body
+from workers.bridges.opencode.bridge import OpencodeOptions, run
+from workers.bridges.opencode.effects import METADATA_CHARS_MAX, ask_body
+from workers.bridges.opencode.request_tracker import OpencodeVerdict, verdict_of
 from workers.bridges.opencode.shapes import RequestAsked, ShapeError, read_event, read_request
 from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from workers.bridges.opencode.command import Relay
+from workers.bridges.opencode.bridge import Relay
 from workers.bridges.opencode.server import place_of
 from workers.transport.errors import BridgeError
 

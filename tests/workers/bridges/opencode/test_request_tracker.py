@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.bridges.opencode.outcomes import (
+from workers.bridges.opencode.request_tracker import (
     AnswerRequest,
     CloseSession,
     JudgeRequest,
@@ -12,10 +12,10 @@ from workers.bridges.opencode.outcomes import (
     Note,
     OpencodeVerdict,
     RecordReply,
+    RequestTracker,
     Tell,
     Withdraw,
 )
-from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.shapes import (
     ReplyWord,
     RequestAsked,

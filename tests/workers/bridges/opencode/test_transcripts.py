@@ -9,16 +9,16 @@ from typing import Any, Final
 import pytest
 
 from tests.support.processes import ROOT
-from workers.bridges.opencode.outcomes import (
+from workers.bridges.opencode.request_tracker import (
     Action,
     CloseSession,
     JudgeRequest,
     LookAtSession,
     Note,
     RecordReply,
+    RequestTracker,
     Withdraw,
 )
-from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.shapes import RequestAsked, is_question_id, read_event, read_question, read_request
 
 FOLDER: Final = ROOT / "tests/data/agents/opencode"

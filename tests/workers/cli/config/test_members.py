@@ -8,8 +8,8 @@ import click
 import pytest
 
 from workers.cli import cli
-from workers.cli.config.members import OF_ONE_CALL, WITHOUT_FILES, judges, members_of, walk
-from workers.cli.documented import DocumentedCommand
+from workers.cli.config_files import OF_ONE_CALL, WITHOUT_FILES, judges, members_of, walk
+from workers.cli.options import DocumentedCommand
 
 ALL: Final = dict(walk(cli))
 LONG: Final = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.cli.config.person import Person
-from workers.cli.init.agents import KNOWN
+from workers.cli.init import KNOWN
 
 OURS = {"permission-ledger.toml", "permission-ledger.claude.json", "permission-ledger.opencode.json"}
 HOOKS = {".claude/settings.local.json", ".codex/hooks.json", ".gemini/settings.json", ".qwen/settings.json"}

@@ -13,7 +13,7 @@ from tests.workers.cli.config.person import Person
 from tests.workers.cli.init.test_init import put_on_path
 from workers.bridges import settings_file
 from workers.bridges.settings_file import SettingsChange
-from workers.cli.init.command import init
+from workers.cli.init import init
 
 OPEN = '{"permission": {"*": "allow"}}'
 

@@ -1,1 +1,0 @@
-"""Codex: `codex app-server` on stdio."""

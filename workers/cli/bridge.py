@@ -1,0 +1,343 @@
+"""`bridge`: the commands between an agent and whoever started it. A bridge starts fast: what it needs is imported by it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from workers.bridges.hook_entries import BOTH, NOT_ASKED, WAYS, hook_words, wanted_events
+from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, BridgeOptions, check_rules
+from workers.cli.lazy import LazyGroup
+from workers.cli.options import DocumentedCommand, deadline_options
+from workers.transport.errors import BridgeError
+from workers.transport.place import GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from workers.transport.gateway_client import GatewayClient
+
+Run = Callable[..., int | None]
+
+
+class BridgeFailedError(click.ClickException):
+    """Printed as one line, with the exit code of bad input."""
+
+
+def bridge_command(
+    name: str, *examples: str, dialect: str, other_dialects: Sequence[str] = (), **settings: Any
+) -> Callable[[Run], DocumentedCommand]:
+    """Make `function(options: BridgeOptions, **own)` a command with `--session`, `--project`, `--rules` and so on.
+
+    With `other_dialects` the rules may be in one of those too (`--dialect`).
+    """
+
+    def decorate(function: Run) -> DocumentedCommand:
+        @wraps(function)
+        def run(**typed: Any) -> int | None:
+            typed.setdefault("dialect", dialect)
+            options = BridgeOptions(**{name: typed.pop(name) for name in BridgeOptions._fields})
+            if options.profile is not None and options.rules is None:
+                raise click.UsageError(PROFILE_ALONE)
+            _check_deadlines(options)
+            try:
+                return function(options=options, **typed)
+            except BridgeError as error:
+                raise BridgeFailedError(error.text) from error
+
+        made = click.command(name, cls=DocumentedCommand, examples=examples, **settings)(run)
+        if other_dialects:
+            known, text = click.Choice([dialect, *other_dialects]), "The dialect of the session's rules."
+            made.params.append(click.Option(["--dialect"], type=known, default=dialect, show_default=True, help=text))
+        made.params += common_options()
+        return made
+
+    return decorate
+
+
+def _check_deadlines(options: BridgeOptions) -> None:
+    """Raise BridgeFailedError for a duration that the gateway would refuse at the first request."""
+    if not options.deadlines:
+        return
+    from ledger import InputError, Timeouts  # noqa: PLC0415 - slow to import, and rarely needed
+
+    try:
+        Timeouts().stated(options.deadlines, "--{}")
+    except InputError as error:
+        raise BridgeFailedError(error.text) from error
+
+
+def common_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--session"], metavar="ID", help="The ledger's session (default: the agent's own session id)."),
+        click.Option(["--project"], metavar="NAME", help="Sessions of a project share grants (default: the folder)."),
+        click.Option(
+            ["--rules"], metavar="FILE", help="Judge by this file's rules, JSON (default: the gateway's own rules)."
+        ),
+        click.Option(
+            ["--profile"],
+            type=click.Choice(PROFILES),
+            help="How the file of --rules is read: safer, or as the agent itself reads it (default: hardened).",
+        ),
+        click.Option(
+            ["--on-unreachable"],
+            type=click.Choice(ON_UNREACHABLE),
+            default="deny",
+            show_default=True,
+            help="No gateway: deny, or leave it to the agent's own prompt.",
+        ),
+        click.Option(
+            ["--grace"],
+            type=click.FloatRange(0, 3600),
+            default=GRACE_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="The time that a gateway may be away before that applies.",
+        ),
+        *deadline_options(),
+    ]
+
+
+class RunsCommand(Protocol):
+    """A bridge around a command. Raises OSError when that cannot be started."""
+
+    async def run(self, command: Sequence[str]) -> int: ...
+
+
+def run_around(options: BridgeOptions, command: Sequence[str], make: Callable[[GatewayClient], RunsCommand]) -> int:
+    """Run a command behind a bridge and return its exit code. Raises BridgeError if it does not start."""
+    from workers.bridges.tool_calls import run_bridge  # noqa: PLC0415 - asyncio is slow to import
+
+    try:
+        return run_bridge(options, lambda client: make(client).run(command))
+    except OSError as error:
+        raise _not_started(command, error) from error
+
+
+def _not_started(command: Sequence[str], error: OSError) -> BridgeError:
+    return BridgeError(f"`{command[0]}` cannot be started: {(error.strerror or str(error)).lower()}")
+
+
+CLAUDE_SCOPES: Final = ("user", "project", "local")
+
+
+@bridge_command(
+    "claude",
+    "permission-ledger bridge claude -- claude -p --input-format stream-json --output-format stream-json --verbose",
+    "permission-ledger bridge claude --rules .claude/settings.json -- claude",
+    "permission-ledger bridge claude --dialect betcode --rules permissions.json -- claude",
+    "permission-ledger bridge claude --install --scope project",
+    "permission-ledger bridge claude --install --event PreToolUse",
+    "permission-ledger bridge claude --status",
+    dialect="claude",
+    other_dialects=("betcode",),
+    context_settings={"ignore_unknown_options": False},
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
+@click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
+@click.option("--share-grants", is_flag=True, help="Tell the client what was granted; it then asks no more, nor do we.")
+@click.option(
+    "--prompt-tool", is_flag=True, help="Be the MCP server for `--permission-prompt-tool mcp__ledger__approve`."
+)
+@click.option("--install", is_flag=True, help="Write our hooks into Claude Code's settings, after showing the change.")
+@click.option("--uninstall", is_flag=True, help="Remove them.")
+@click.option("--status", is_flag=True, help="Print where they are installed.")
+@click.option(
+    "--scope",
+    type=click.Choice(CLAUDE_SCOPES),
+    default="user",
+    show_default=True,
+    help="Whose settings, for --install.",
+)
+@click.option(
+    "--require-asking",
+    is_flag=True,
+    help="With a COMMAND: start it in a mode in which Claude Code asks, and refuse every other mode.",
+)
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option(
+    "--event",
+    type=click.Choice(WAYS),
+    default=BOTH,
+    show_default=True,
+    help="The calls that the hooks ask about: every call, at the terminal and in the inbox at once; every call, in the inbox alone "
+    "(PreToolUse); or only what Claude Code would ask its user (PermissionRequest).",
+)
+def claude(
+    *,
+    options: BridgeOptions,
+    command: Sequence[str],
+    interrupt: bool,
+    share_grants: bool,
+    prompt_tool: bool,
+    install: bool,
+    uninstall: bool,
+    status: bool,
+    scope: str,
+    yes: bool,
+    event: str,
+    require_asking: bool,
+) -> int | None:
+    """Put the ledger between Claude Code and whoever started it.
+
+    With a COMMAND that speaks stream-json on stdio (an editor's, the SDK's) we stand in between and answer its
+    permission requests; any other command, the terminal included, gets hooks of ours for this run. With --install
+    every run of Claude Code does.
+    """
+    if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
+        raise click.UsageError("give one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
+    if require_asking and not command:
+        raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")
+    if prompt_tool:
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        from workers.bridges.claude.bridge import serve_prompt_tool  # noqa: PLC0415 - as above
+
+        asyncio.run(serve_prompt_tool(options))
+        return None
+    if command:
+        flags = {"interrupts": interrupt, "shares_grants": share_grants, "requires_asking": require_asking}
+        return _run_claude(command, options, event, flags)
+    from workers.bridges import settings_file  # noqa: PLC0415 - slow to import
+    from workers.cli import hook  # noqa: PLC0415 - it imports this module
+
+    if status:
+        for one in CLAUDE_SCOPES:
+            click.echo(settings_file.status(hook.claude_settings(one), hook.CLAUDE.name, wanted_events))
+        return None
+    if install:
+        check_rules(options)
+    entries = hook.claude_entries(options, 0, scope, way=event) if install else None
+    code = hook.install(hook.CLAUDE, scope, entries, yes=yes)
+    if install and not code and event in NOT_ASKED:
+        click.echo(NOT_ASKED[event], err=True)
+    return code
+
+
+def _run_claude(command: Sequence[str], options: BridgeOptions, event: str, flags: dict[str, bool]) -> int:
+    import os  # noqa: PLC0415 - as below
+
+    from workers.bridges.claude.bridge import ClaudeBridge, asking, wrap  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.tool_calls import announce_alone  # noqa: PLC0415 - as above
+
+    wrapped, is_on_stdio = wrap(asking(command) if flags["requires_asking"] else command, hook_words(options), event)
+    if is_on_stdio:
+        return run_around(options, wrapped, lambda client: ClaudeBridge(client, options, **flags))
+    announce_alone(options)
+    try:
+        os.execvp(wrapped[0], wrapped)  # noqa: S606 - the command is the user's own
+    except OSError as error:
+        raise _not_started(wrapped, error) from error
+
+
+@bridge_command(
+    "codelia",
+    "permission-ledger bridge codelia -- bun packages/runtime/src/index.ts",
+    "permission-ledger bridge codelia --rules .codelia/config.json -- bun packages/runtime/src/index.ts",
+    "permission-ledger bridge codelia --headless -- bun packages/runtime/src/index.ts",
+    dialect="codelia",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.option("--headless", is_flag=True, help="The host asks nobody (`codelia -p`): the ledger alone answers.")
+@click.option("--share-grants", is_flag=True, help="Tell Codelia what was granted; it then asks no more, nor do we.")
+def codelia(*, options: BridgeOptions, command: tuple[str, ...], headless: bool, share_grants: bool) -> int:
+    """Answer what Codelia's runtime asks about its tools, by the ledger's rules and people.
+
+    COMMAND starts the runtime. Codelia takes this line for its runtime's by CODELIA_RUNTIME_CMD=permission-ledger and
+    CODELIA_RUNTIME_ARGS="bridge codelia -- COMMAND…".
+    """
+    from workers.bridges.codelia import CodeliaBridge  # noqa: PLC0415 - asyncio is slow to import
+
+    return run_around(
+        options,
+        command,
+        lambda client: CodeliaBridge(client, options, shares_grants=share_grants, headless=headless),
+    )
+
+
+@bridge_command(
+    "opencode",
+    "permission-ledger bridge opencode --url http://127.0.0.1:4096",
+    "permission-ledger bridge opencode --url http://127.0.0.1:4096 --directory . --rules opencode.json",
+    "permission-ledger bridge opencode -- opencode serve --port 4096",
+    "permission-ledger bridge opencode --listen 127.0.0.1:4097 -- opencode serve --port 4096",
+    dialect="opencode",
+)
+@click.option("--url", metavar="URL", help="The OpenCode server (default: http://127.0.0.1:4096, or as PROGRAM says).")
+@click.option("--directory", metavar="DIR", help="Follow this project directory alone (default: all of the server's).")
+@click.option("--listen", metavar="HOST:PORT", help="Be a proxy in front of the server: every byte as it came.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def opencode(
+    *, options: BridgeOptions, url: str | None, directory: str | None, listen: str | None, program: tuple[str, ...]
+) -> int:
+    """Answer what an OpenCode server asks, by the ledger's rules and people. PROGRAM is started and ended with it.
+
+    Answers given in OpenCode itself count as well: whoever is first. A server with a password wants
+    OPENCODE_SERVER_PASSWORD set here too.
+    """
+    from workers.bridges.opencode.bridge import OpencodeOptions, run  # noqa: PLC0415 - asyncio is slow to import
+
+    return run(OpencodeOptions(url, directory, listen, program), options)
+
+
+@bridge_command(
+    "acp",
+    "permission-ledger bridge acp -- gemini --acp",
+    "permission-ledger bridge acp --rules opencode.json -- opencode acp",
+    dialect="opencode",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def acp(*, options: BridgeOptions, command: Sequence[str]) -> int:
+    """Put the ledger between an editor and an ACP agent: name this command where the editor names the agent's.
+
+    Rules decide at once. What waits for a person is shown by the editor too; whoever answers first, there or in the
+    inbox, counts. Tools are judged under OpenCode's names: bash, edit, read, webfetch.
+    """
+    from workers.bridges.acp import AcpWire  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.race import RacingBridge  # noqa: PLC0415 - as above
+    from workers.bridges.session_ids import new_id  # noqa: PLC0415
+    from workers.bridges.stdio import tell  # noqa: PLC0415
+
+    wire = AcpWire(PurePath(command[0]).name or "acp", new_id("run"), tell)
+    return run_around(options, command, lambda client: RacingBridge(client, options, wire))
+
+
+@bridge_command(
+    "codex",
+    "permission-ledger bridge codex -- codex app-server",
+    "permission-ledger bridge codex --rules opencode.json --interrupt -- codex app-server",
+    dialect="opencode",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
+def codex(*, options: BridgeOptions, command: Sequence[str], interrupt: bool) -> int:
+    """Put the ledger between a client and `codex app-server`: command and file-change approvals are judged.
+
+    Rules decide at once. What waits for a person is shown by the client too; whoever answers first counts. Calls are
+    judged under OpenCode's names, bash and edit; the prefix that Codex would remember is what an `always` grants.
+    """
+    from workers.bridges.codex_wire import CodexWire  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.race import RacingBridge  # noqa: PLC0415 - as above
+    from workers.bridges.session_ids import new_id  # noqa: PLC0415
+
+    wire = CodexWire(new_id("run"), interrupts=interrupt)
+    return run_around(options, command, lambda client: RacingBridge(client, options, wire))
+
+
+_AGENTS: Final = "Agents"
+
+COMMANDS = {
+    "claude": ("workers.cli.bridge:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
+    "codelia": ("workers.cli.bridge:codelia", "Codelia: between its interface and its runtime.", _AGENTS),
+    "acp": ("workers.cli.bridge:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS),
+    "codex": ("workers.cli.bridge:codex", "Codex, by its app-server.", _AGENTS),
+    "opencode": ("workers.cli.bridge:opencode", "OpenCode: beside its server, or in front.", _AGENTS),
+}
+
+bridge = LazyGroup(
+    COMMANDS,
+    name="bridge",
+    help="Put the ledger between a real agent and whoever started it; every permission request is judged and recorded.",
+)

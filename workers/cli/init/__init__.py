@@ -1,1 +1,0 @@
-"""`init`: sets up the ledger in a project."""

@@ -1,0 +1,117 @@
+"""Commands with examples in their help, and options of several. Only click is imported: bridges start fast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+
+class DocumentedCommand(click.Command):
+    """A command with examples. Every example must parse, which a test checks."""
+
+    def __init__(self, name: str | None, *, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(name, **settings)
+        # Also without the context of a group: click keeps the option of the first context that it sees.
+        self.context_settings.setdefault("help_option_names", ["-h", "--help"])
+        self.examples = tuple(examples)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, with defaults from the configuration files where the program runs as a whole."""
+        if parent is not None and not extra.get("resilient_parsing"):
+            path = (*parent.command_path.split()[1:], str(info_name))
+            extra.setdefault("default_map", _defaults(path, self, args))
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+
+
+def user_file() -> str:
+    """Return the path of the user's own configuration file, which need not exist."""
+    from workers.transport.trusted import config_folder  # noqa: PLC0415 - hooks need none
+
+    return f"{config_folder()}/config.toml"
+
+
+def is_anything_here() -> bool:
+    """Return whether a configuration file counts that a command in the working folder has to look at."""
+    from workers.transport import trusted  # noqa: PLC0415 - as above
+
+    try:
+        folders = trusted.folders_above(os.getcwd())  # noqa: PTH109 - the folder as it is named
+    except FileNotFoundError:
+        return False
+    candidates = [user_file(), trusted.trust_file(), *(f"{one}/{trusted.PROJECT_FILE}" for one in folders)]
+    return trusted.files_are_read() and any(map(os.path.lexists, candidates))
+
+
+def _defaults(path: tuple[str, ...], command: click.Command, args: Sequence[str]) -> dict[str, Any] | None:
+    if path[0] in ("completion", "config", "hook", "init"):
+        return None
+    if not is_anything_here():
+        return None
+    from workers.cli.config_applied import defaults  # noqa: PLC0415 - slow to import, and only files need it
+
+    return defaults(path, command, args)
+
+
+Decorate = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_HELP: Final = {
+    "--attended": "Time for an answer while somebody is there (60s).",
+    "--unattended": "Time for an answer otherwise (7d).",
+}
+
+_RUN_HELP: Final = {
+    "--approval-lifetime": "Time within which an answered call must begin; later it asks again (default: no limit).",
+    "--claim-timeout": "Time after which a claim without a recorded end is ended (default: 1h).",
+}
+
+
+def deadline_options() -> list[click.Parameter]:
+    """Return the options as parameters of a command."""
+    return [click.Option([name], metavar="DURATION", help=text) for name, text in _HELP.items()]
+
+
+def adding(*options: Decorate) -> Decorate:
+    """Return a decorator that adds options to a command, which stand in this order in its help."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+with_deadlines: Final = adding(*(click.option(name, metavar="DURATION", help=text) for name, text in _HELP.items()))
+"""The arguments `attended` and `unattended`, each a text or None."""
+
+with_run_limits: Final = adding(*(click.option(name, metavar="DURATION", help=of) for name, of in _RUN_HELP.items()))
+"""The arguments `approval_lifetime` and `claim_timeout`, each a text or None."""
+
+index_file_option: Final = click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The index (default: PERMISSION_LEDGER_SEARCH, else search.sqlite in the data folder).",
+)
+
+JOBS_MAX: Final = 64
+
+with_jobs: Final[Decorate] = click.option(
+    "--jobs",
+    type=click.IntRange(1, JOBS_MAX),
+    metavar="N",
+    help="Processes that share the work (default: one a core, as long as each has 2,000 streams).",
+)
