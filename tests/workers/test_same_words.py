@@ -16,8 +16,7 @@ from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from workers.cli.description import card_lines
 from workers.cli.pending import COLUMNS, pending_cells
-from workers.cli.watch import WatchedScreen
-from workers.cli.watch_screen import CARD_KEYS, LIST_KEYS, screen
+from workers.cli.watch import CARD_KEYS, LIST_KEYS, WatchedScreen, screen
 from workers.gateway import inbox
 from workers.notifier.plan import Reminder
 from workers.notifier.text import reminder_message

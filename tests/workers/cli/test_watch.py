@@ -18,8 +18,16 @@ from msgspec.structs import replace
 from ledger import Ledger, Pending
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
 from tests.support.waiting import wait_until
-from workers.cli.watch import SETTLING_S, TypedAnswer, TypedExtension, WatchedScreen, wrapped
-from workers.cli.watch_screen import FRAME_LINES, keys_of, screen
+from workers.cli.watch import (
+    FRAME_LINES,
+    SETTLING_S,
+    TypedAnswer,
+    TypedExtension,
+    WatchedScreen,
+    keys_of,
+    screen,
+    wrapped,
+)
 
 LATER_S = SETTLING_S + 1.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.command_line import CommandLine
 from tests.workers.cli.test_watch import LATER_S, opened
-from workers.cli.watch_screen import CARD_KEYS, WHY_KEYS, screen
+from workers.cli.watch import CARD_KEYS, WHY_KEYS, screen
 
 
 def fill(ledger: CommandLine, tmp_path: Path) -> None:
