@@ -10,9 +10,6 @@ from itertools import permutations
 from typing import Any, Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.files import LineOfFiles, alternatives, expanded, named_files
-from ledger.policy.shell.forms import form_of
 
 TEXTS_COUNT_MAX: Final = 2_000
 PATH_CHARS_MAX: Final = 4_096
@@ -75,6 +72,8 @@ def file_members(value: Any) -> tuple[str, ...]:
 
 def named_globs(value: Any) -> tuple[str, ...]:
     """Return each text that may be a file, or a glob for files: words of commands too, and one text inside another one."""
+    from ledger.policy.shell.files import expanded  # noqa: PLC0415 - what only reads judges nothing
+
     found: dict[str, None] = {}
     for name, one in members(value):
         texts = texts_in(one)
@@ -91,6 +90,10 @@ def named_globs(value: Any) -> tuple[str, ...]:
 
 
 def _words(line: str) -> Iterator[str]:
+    from ledger.policy.shell.analyse import analyse  # noqa: PLC0415
+    from ledger.policy.shell.files import LineOfFiles, named_files  # noqa: PLC0415
+    from ledger.policy.shell.forms import form_of  # noqa: PLC0415
+
     for command in analyse(line).commands:
         yield from (one.path for one in named_files(command, form_of(command), LineOfFiles()))
 
@@ -100,6 +103,8 @@ def picked(glob: str, *, is_deep: bool) -> tuple[str, ...]:
 
     `is_deep`: several stand in one text, and one without a slash picks files at any depth.
     """
+    from ledger.policy.shell.files import alternatives, expanded  # noqa: PLC0415
+
     texts = [one for text in glob.split() for one in alternatives(text)] if is_deep else [glob]
     found = [one for text in texts if not text.startswith("!") for one in expanded(text)]
     return tuple(dict.fromkeys([*found, *(f"**/{one}" for one in found if is_deep and "/" not in one)]))

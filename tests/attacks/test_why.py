@@ -12,7 +12,7 @@ from ledger.client import why as judging
 from ledger.client.why import Answerer, PastRequests, explain_request, smallest_rule
 from ledger.core.events import Actor
 from ledger.session.would_run.members import LINE_BREAK
-from projections.session_list import asked_before
+from projections.asked_before import asked_before
 from workers.presentation.why import why_json, why_lines
 
 ANN = Answerer(Actor("person", "ann"), "approver")

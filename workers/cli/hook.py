@@ -28,7 +28,7 @@ from workers.bridges.hooks import codex as codex_hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.settings_file import SettingsChange, installed_in
-from workers.cli.bridge import bridge_command
+from workers.cli.bridge_options import bridge_command
 from workers.cli.lazy import LazyGroup
 from workers.cli.options import adding
 from workers.transport.errors import BridgeError

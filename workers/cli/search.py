@@ -18,7 +18,7 @@ from ledger.core.times import DAY_MS
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.session.state import SessionState
-from projections.session_list import asked_before
+from projections.asked_before import asked_before
 from workers.cli.base import PAGE_COUNT, Pages, checked, command, local_actor, print_pages, with_ledger
 from workers.cli.choices import named
 from workers.cli.options import index_file_option

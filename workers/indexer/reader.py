@@ -21,8 +21,8 @@ from ledger.core.times import format_time, format_time_or_none, parse_duration, 
 from ledger.session.state import SessionState
 from ledger.stores.secrets import deployment_secret
 from ledger.stores.store import Store
+from projections.asked_before import MaySee
 from projections.search_rows import RequestStatus
-from projections.session_list import MaySee
 from workers.indexer.file import DEPLOYMENT, REQUEST_COLUMNS, SCRUB, WHOLE, IndexedRequest, row_of
 from workers.indexer.schema import TEXT_COLUMNS, TIME_BITS, FactKind, OpenIndex, fact_word, has_letters, open_to_read
 

@@ -14,7 +14,7 @@ from ledger.core.errors import InputError, LedgerError, StoreError
 from ledger.core.requests import parse_answer
 from ledger.core.times import DAY_MS
 from ledger.session.state import SessionState
-from projections.session_list import asked_before
+from projections.asked_before import asked_before
 from workers.gateway import asks
 from workers.gateway.asks import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ExtendBody, ReplyBody, ToolFinishedBody
