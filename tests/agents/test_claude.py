@@ -15,7 +15,7 @@ from tests.agents.anthropic_model import DONE, Model, Turn, bash, use
 from tests.agents.claude_client import BRIDGE, Client, Room
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import GatewayRefusalError
+from workers.transport.place import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 

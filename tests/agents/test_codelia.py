@@ -14,7 +14,7 @@ from tests.agents.openai_model import Model, Turn, use
 from tests.agents.rpc_client import Home, RpcClient, bridge
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import GatewayRefusalError
+from workers.transport.place import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("codelia"), pytest.mark.timeout(180)]
 

@@ -17,7 +17,7 @@ from tests.agents.scripted_model import Call, ScriptedModel, Turn
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.acp_talk import chosen
-from workers.transport.errors import GatewayRefusalError
+from workers.transport.place import GatewayRefusalError
 
 pytestmark = [pytest.mark.agents("gemini"), pytest.mark.timeout(180)]
 

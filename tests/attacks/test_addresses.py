@@ -18,11 +18,10 @@ from ledger.stores.urls import open_store
 from tests.gateway.callers import Caller, Served
 from tests.house.sources import files, text_of
 from tests.support.rows import every
-from workers.gateway.identity.settings import is_safe_url
 from workers.gateway.names import Names, check_host, check_public_url, host_name
+from workers.gateway.provider_settings import is_safe_url
 from workers.runtime.server_user import write_server_user
-from workers.transport.errors import BridgeError
-from workers.transport.place import parse_place
+from workers.transport.place import BridgeError, parse_place
 from workers.upkeep.health import is_on_this_machine
 from workers.webpush.services import PushServices, named_service
 

@@ -9,7 +9,7 @@ import pytest
 from tests.attacks.test_passkeys import enrolled
 from tests.gateway.callers import Caller, Served
 from workers.gateway.authentication import PROOF_HEADER
-from workers.gateway.identity.settings import RoleOfGroup
+from workers.gateway.provider_settings import RoleOfGroup
 from workers.gateway.routes.identity import code_for
 from workers.gateway.signing_in import sign_in_link
 

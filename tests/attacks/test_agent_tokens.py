@@ -11,7 +11,7 @@ import pytest
 from ledger import Ledger
 from ledger.client.tokens import Tokens
 from tests.gateway.callers import Caller, Served, in_process
-from workers.gateway.address_file import write_address
+from workers.gateway.announcement import write_address
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 
@@ -181,7 +181,7 @@ async def test_listening_to_another_agent_s_session(gateway: Served, path: str) 
     await thief.put("/v1/sessions/mine")
     async with thief.http.stream("GET", path) as stream:
         lines = stream.aiter_lines()
-        received = [line async for line in _until(lines, "snapshot.end")]
+        received = [line async for line in _until(lines, "stream.open")]
         await other.ask("theirs", "git push --force", request_id="r2")
         if path == "/v1/events":
             await thief.ask("mine", "git fetch", request_id="own")

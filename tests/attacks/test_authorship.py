@@ -9,8 +9,8 @@ import pytest
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served
 from workers.cli.log import event_line
-from workers.presentation.outcomes import outcome_words
 from workers.presentation.timeline import TimelineFold
+from workers.presentation.words import outcome_words
 
 OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
 

@@ -25,9 +25,9 @@ from workers.bridges.hooks.claude import Transcript
 from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.options import read_rules
 from workers.cli.verify import read_heads
-from workers.gateway.address_file import read_address
+from workers.gateway.announcement import read_address
 from workers.notifier.settings import read_settings
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ledger.masks import finder
 from ledger.masks.masking import may_need_masks
 from ledger.session import masking
 from tests.gateway.callers import Caller, Served, in_process
-from workers.gateway.app import RESOURCES
+from workers.gateway.app import route_handlers
 from workers.gateway.authentication import operation_of
 from workers.gateway.beside import LOOP_SECONDS_MAX, Beside
 from workers.gateway.settings import BODY_BYTES_MAX
@@ -233,7 +233,7 @@ async def test_no_body_that_is_accepted_holds_the_loop(gateway: Served, root: Ca
 
 def taking_bodies() -> set[str]:
     """Return the operations whose method has a body."""
-    handlers = [one for module in RESOURCES for one in module.HANDLERS]
+    handlers = route_handlers()
     return {operation_of(one) for one in handlers if one.http_methods & {"POST", "PUT", "PATCH"}}
 
 

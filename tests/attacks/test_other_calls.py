@@ -22,8 +22,8 @@ from workers.bridges.codex_wire import command_call
 from workers.bridges.hook_entries import own_line
 from workers.bridges.options import BridgeOptions
 from workers.bridges.tool_calls import GatewayJudge, ToolCall
-from workers.transport.errors import GatewayRefusalError
 from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import GatewayRefusalError
 
 __all__ = ["ann", "gateway"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from workers.bridges.hooks import exchange
 from workers.bridges.hooks.exchange import OutageMark
-from workers.transport.errors import UnreachableError
+from workers.transport.place import UnreachableError
 
 GRACE: Final = 30.0
 

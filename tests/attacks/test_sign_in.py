@@ -23,9 +23,9 @@ from ledger.testing import TestClock
 from tests.gateway.callers import Served, in_process, served
 from tests.gateway.conftest import sockets
 from tests.support.providers import CLIENT, SECRET, Claims, LyingProvider
+from workers.gateway import provider as of_provider
 from workers.gateway.authentication import PROOF_HEADER
-from workers.gateway.identity import provider as of_provider
-from workers.gateway.identity.settings import ProxySettings, read_oidc, read_proxy
+from workers.gateway.provider_settings import ProxySettings, read_oidc, read_proxy
 from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 

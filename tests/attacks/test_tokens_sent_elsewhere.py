@@ -14,8 +14,7 @@ from typing import Final
 import pytest
 
 from tests.support.processes import ROOT, environment_without_settings
-from workers.transport.errors import BridgeError
-from workers.transport.place import PLAIN_HTTP, find_place, require_private_way
+from workers.transport.place import PLAIN_HTTP, BridgeError, find_place, require_private_way
 
 KEPT: Final = "plt_of_the_file"
 OWN: Final = "plt_of_the_environment"

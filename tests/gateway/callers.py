@@ -21,12 +21,10 @@ from workers.gateway import server
 from workers.gateway.app import connect, make_app
 from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.gateway import Gateway
-from workers.gateway.names import names_of
+from workers.gateway.names import names_of, with_slashes_in_ids
 from workers.gateway.own_rules import follow_while_waiting
-from workers.gateway.protocol import with_edge
-from workers.gateway.server import ListenAddress, listen
+from workers.gateway.server import ListenAddress, listen, with_edge
 from workers.gateway.settings import GatewaySettings
-from workers.gateway.slashes import with_slashes_in_ids
 
 ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")
 

@@ -17,8 +17,7 @@ from tests.journeys.processes import Process, Stage
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
 from workers.gateway import announcement
-from workers.gateway.address_file import read_address, write_address
-from workers.gateway.announcement import announced, local_url
+from workers.gateway.announcement import announced, local_url, read_address, write_address
 from workers.gateway.server import ListenAddress, listen
 
 

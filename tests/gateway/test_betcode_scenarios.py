@@ -328,7 +328,7 @@ async def test_an_open_stream_alone_is_nobody_and_a_page_that_says_so_is_somebod
     await agent.put(path, {"timeouts": {"attended": "60s", "unattended": "7d"}})
     async with listening(person, f"{path}/events") as stream, listening(person, "/v1/events") as inbox:
         await stream.named("snapshot.end")
-        await inbox.named("snapshot.end")
+        await inbox.named("stream.open")
         alone = (await agent.ask("presence", request_id="r1")).json()["request"]
         await person.put(f"{path}/clients/phone")
         page = (await agent.ask("presence", request_id="r2")).json()["request"]

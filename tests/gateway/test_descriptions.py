@@ -67,12 +67,3 @@ def test_what_is_kept_is_bounded() -> None:
     assert 0 < kept.size <= 50_000
     kept.of("ses_long", request("x" * 100_000))
     assert kept.size == 0
-
-
-def test_a_request_that_was_settled_is_forgotten() -> None:
-    kept, one = Descriptions(), request()
-    text = kept.of("ses_1", one)
-    kept.forget("ses_2", one)
-    assert kept.of("ses_1", one) is text
-    kept.forget("ses_1", one)
-    assert kept.size == 0

@@ -18,7 +18,7 @@ from tests.support.bare_python import python_without
 from tests.support.collector import Collector, collecting
 from tests.support.processes import environment_without_settings
 from tests.support.waiting import wait_until
-from workers.gateway.tracing import FLUSH_SECONDS
+from workers.gateway.metrics import FLUSH_SECONDS
 
 ASK = {"permission": "bash", "patterns": ["git push"], "request_id": "r1"}
 AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "50"}

@@ -43,7 +43,7 @@ async def test_typing_and_a_press_move_the_deadline_for_every_viewer(
     agent: Caller, ann: Caller, gateway: Served
 ) -> None:
     bob = await gateway.caller("approver", "bob")
-    async with listening(bob, "/v1/events") as reader:
+    async with listening(bob, "/v1/sessions/ses_1/events") as reader:
         await reader.named("snapshot.end")
         assert (await ann.post(EXTEND, {"reason": "typing"})).status_code == 200
         (*_, typed) = await reader.named("permission.deadline_moved")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import InputError
-from workers.gateway.given_policy import given_policy
+from workers.gateway.work import given_policy
 
 RULE = {"permission": "bash", "pattern": "*", "action": "allow"}
 

@@ -13,8 +13,8 @@ from ledger import Ledger
 from tests.gateway.callers import Caller, Served
 from tests.gateway.conftest import gateway_on_socket as gateway
 from tests.support.waiting import TIMEOUT_S, wait_until_async
-from workers.gateway import protocol
-from workers.gateway.protocol import HEAD_BYTES_MAX
+from workers.gateway import server
+from workers.gateway.server import HEAD_BYTES_MAX
 from workers.gateway.settings import BODY_BYTES_MAX
 
 __all__ = ["gateway"]
@@ -78,7 +78,7 @@ async def line(gateway: Served, admin_caller: Caller) -> AsyncIterator[Line]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "ARRIVE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "ARRIVE_SECONDS", 0.2)
 
 
 async def nothing_changed(ledger: Ledger) -> bool:
@@ -181,7 +181,7 @@ async def test_who_is_cut_off_while_still_sending_reads_why(line: Line) -> None:
 
 
 async def test_who_never_stops_sending_is_cut_off_in_the_end(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LINGER_BYTES_MAX", 1024 * 1024)
+    monkeypatch.setattr(server, "LINGER_BYTES_MAX", 1024 * 1024)
     await line.send(b"GET /v1/me HTTP/1.1\r\nX-Long: ")
 
     async def send_without_end() -> None:
@@ -194,7 +194,7 @@ async def test_who_never_stops_sending_is_cut_off_in_the_end(line: Line, monkeyp
 
 
 async def test_who_says_nothing_more_is_hung_up_on(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(server, "LINGER_SECONDS", 0.1)
     await line.send(b"GET /v1/me HTTP/1.1\r\nX-Long: " + b"y" * 1_000)
     for _ in range(8):
         await line.send(b"y" * 65_536)

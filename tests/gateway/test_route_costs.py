@@ -14,7 +14,7 @@ from tests.gateway.callers import Caller, in_process
 from tests.support.backends import PARTITION_COUNT
 from tests.support.projecting import project_as_a_worker
 from tests.support.servers import RealServer
-from workers.gateway import fresh
+from workers.gateway import request_search
 
 FEW, MANY = 30, 90
 """Sessions: every one of the few partitions has some, since a read of all partitions may skip those that are empty."""
@@ -111,7 +111,7 @@ def _counts(client: redis.Redis) -> tuple[int, int, int]:
 async def test_a_request_costs_the_same_whatever_the_number_of_sessions(
     server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(request_search, "LOOK_EVERY_SECONDS", 0.0)
     await filled(server.url, clock, FEW)
     few = await costs(server, clock)
     with redis.Redis.from_url(server.url) as client:

@@ -10,8 +10,8 @@ from ledger import Ledger
 from projections import queries
 from projections.lag import overview
 from tests.support.backends import as_redis
-from workers.gateway import fresh
-from workers.gateway.fresh import FreshViews
+from workers.gateway import request_search
+from workers.gateway.request_search import FreshViews
 
 
 async def commands_of(ledger: Ledger, work: Callable[[], Awaitable[object]]) -> int:
@@ -30,7 +30,7 @@ async def _commands(ledger: Ledger) -> int:
 async def test_a_scrape_and_an_overview_cost_the_same_whatever_the_number_of_sessions(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(request_search, "LOOK_EVERY_SECONDS", 0.0)
     views, store = FreshViews(ledger), ledger.store
 
     async def scrape() -> queries.Totals:

@@ -10,7 +10,7 @@ from ledger import Ledger
 from tests.gateway import callers
 from tests.gateway.callers import Caller, Served
 from tests.support.projecting import project_as_a_worker
-from workers.gateway import fresh
+from workers.gateway import request_search
 from workers.gateway.routes import sessions
 
 
@@ -26,7 +26,7 @@ async def pages(caller: Caller, query: str) -> list[list[str]]:
 async def test_a_page_with_a_projector_looks_for_no_stream(
     root: Caller, ledger: Ledger, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(request_search, "LOOK_EVERY_SECONDS", 0.0)
     for number in range(5):
         await root.put(f"/v1/sessions/ses_{number}")
         clock.advance("1s")

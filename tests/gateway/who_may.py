@@ -156,6 +156,13 @@ class World:
         assert asked.status_code == 202, asked.text
         return request_id
 
+    async def change(self) -> None:
+        """Something happens in both sessions; then every reader of all sessions is told to read again."""
+        for session in (SESSION, "ruled"):
+            await self.ask(session)
+        await self.gateway.gateway.events.changes.compare()
+        self.gateway.ledger.streams.gap(0)
+
 
 async def walk(gateway: Served) -> dict[Route, list[str]]:
     """Return what each caller gets of each route, in the order of the columns; a session is closed last."""
@@ -195,7 +202,7 @@ async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
         body = {**body, "name": f"new of {' '.join(column)}"}  # a name belongs to who took it first
     if body is not None:
         await _refuses_other_types(caller, route, path)
-    word = await _word(caller, route, path, body)
+    word = await _word(world, caller, route, path, body)
     if route.operation == "freeze":
         await world.root.delete(f"{path}?project={PROJECT}")
     return word
@@ -227,11 +234,11 @@ async def _tried(caller: Caller, route: Route, path: str, kind: str) -> int:
     return answer.status_code
 
 
-async def _word(caller: Caller, route: Route, path: str, body: Any) -> str:
+async def _word(world: World, caller: Caller, route: Route, path: str, body: Any) -> str:
     if route.operation in ("sign_in", "sign_out", "answer_by_link"):
         return "yes"  # without a token; what they check is another secret
     if route.operation in OPEN_STREAMS:
-        return await _word_of_stream(caller, route, path)
+        return await _word_of_stream(world, caller, route, path)
     answer = await caller.http.request(route.method, path, json=body)
     if answer.status_code >= 500:
         raise AssertionError(f"{route}: {answer.status_code} {answer.text}")
@@ -254,7 +261,7 @@ def _told(answer: httpx.Response) -> str:
     return "yes" if any(f'"{one}"' in answer.text for one in (SESSION, PROJECT, "ruled")) else "nothing"
 
 
-async def _word_of_stream(caller: Caller, route: Route, path: str) -> str:
+async def _word_of_stream(world: World, caller: Caller, route: Route, path: str) -> str:
     async with caller.http.stream(route.method, path) as answer:
         if answer.status_code in WORDS:
             return WORDS[answer.status_code]
@@ -263,7 +270,9 @@ async def _word_of_stream(caller: Caller, route: Route, path: str) -> str:
         lines = []
         async for line in answer.aiter_lines():
             lines.append(line)
-            if "snapshot.end" in line:
+            if "stream.open" in line:
+                await world.change()
+            if "resync" in line:
                 break
     return "yes" if f'"{SESSION}"' in "".join(lines) or '"ruled"' in "".join(lines) else "nothing"
 

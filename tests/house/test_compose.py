@@ -15,7 +15,7 @@ import yaml
 
 from ledger.stores.embedded.launch import MEMORY_SETTINGS
 from tests.house.sources import ROOT, text_of
-from workers.gateway.routes import service
+from workers.gateway import app
 
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load(text_of("compose.yaml"))
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
@@ -107,7 +107,7 @@ def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_t
 
 def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
     program, _, code = arguments(SERVICES["gateway"]["healthcheck"]["test"])
-    routes = [path for handler in service.HANDLERS for path in handler.paths]
+    routes = app.readiness.paths
     compile(code, "healthcheck", "exec")
     assert (program, "/readyz" in routes, "http://127.0.0.1:8420/readyz" in code) == ("python", True, True)
 

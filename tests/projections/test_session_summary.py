@@ -12,7 +12,7 @@ from ledger.log.history import Moment
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from projections.sessions import project_sessions, summary_of
-from workers.gateway.rows import session_row
+from workers.gateway.descriptions import session_row
 from workers.presentation.moments import Clients, moment_json
 
 OPEN: Final = SessionState(

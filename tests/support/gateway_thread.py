@@ -15,10 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from ledger import Ledger
 from ledger.testing import TestClock
 from workers.gateway import server as gateway_server
-from workers.gateway.command import ServeOptions, _settings
+from workers.gateway.command import ServeOptions, _settings, public_url_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_while_waiting
 from workers.gateway.server import GRACE_SECONDS, ListenAddress, listen
@@ -67,7 +69,9 @@ class GatewayThread:
         self._ledger = Ledger.connect("memory://")
         await self._ledger.__aenter__()
         self._listener = listen(ListenAddress(path=self.socket))
-        self._settings = _settings(ServeOptions(), [self._listener], {}, (None, None))
+        self._settings = replace(
+            _settings(ServeOptions(), {}, (None, None)), public_url=public_url_of([self._listener])
+        )
         self._stop = asyncio.Event()
         began: asyncio.Future[Gateway] = self._loop.create_future()
         self._serving = asyncio.create_task(

@@ -28,9 +28,8 @@ from tests.support.gateway_thread import gateway_thread
 from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
-from workers.transport.errors import GatewayRefusalError
 from workers.transport.gateway_client import GatewayClient
-from workers.transport.place import ServerAddress, find_place, parse_place
+from workers.transport.place import GatewayRefusalError, ServerAddress, find_place, parse_place
 
 Row = dict[str, Any]
 T = TypeVar("T")

@@ -16,7 +16,7 @@ import pytest
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
 from tests.workers import pieces
-from workers.runtime.pool import Processes
+from workers.runtime.children import Processes
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_piece_that_is_killed_while_it_is_sent_leaves_nothing_behind(one: Proc
 KILLED: Final = """
 import os, signal
 from tests.workers import pieces
-from workers.runtime.pool import Processes
+from workers.runtime.children import Processes
 
 if __name__ == "__main__":
     assert Processes(1, pieces.nothing).submit(pieces.same, "done").result() == "done"

@@ -16,7 +16,7 @@ from tests.support.command_line import CommandLine, ended
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from tests.workers import pieces
-from workers.runtime.pool import Processes
+from workers.runtime.children import Processes
 from workers.upkeep.works import AHEAD_COUNT, STREAMS_OF_A_PROCESS_COUNT, processes_for, results_of
 
 VERIFY_WITHOUT_END = """

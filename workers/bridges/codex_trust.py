@@ -26,7 +26,7 @@ from workers.bridges import settings_file
 from workers.bridges.hook_entries import is_ours
 from workers.bridges.settings_file import InstallRecord, SettingsChange
 from workers.bridges.stdio import Message, parse
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 _OUT_BY_HAND: Final = 'take its `[hooks.state."…"]` out by hand'
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 from workers.bridges.options import BridgeOptions
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 SCRIPT: Final = "workers/bridges/hooks/run.py"
 

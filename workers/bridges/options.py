@@ -8,8 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ledger.core.regular_files import read_regular
 from workers.bridges.session_ids import home_of_agent, project_of
-from workers.transport.errors import BridgeError
-from workers.transport.place import GRACE_SECONDS
+from workers.transport.place import GRACE_SECONDS, BridgeError
 from workers.transport.trusted import digest_of, load_records, rules_trusted_for, why_untrusted
 
 OnUnreachable = Literal["deny", "agent"]

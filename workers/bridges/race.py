@@ -26,8 +26,8 @@ from workers.bridges.tool_calls import (
     verdict_of,
     verdict_of_failure,
 )
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 
 HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

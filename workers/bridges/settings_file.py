@@ -20,8 +20,7 @@ from ledger.core.regular_files import read_regular
 from ledger.policy.json_edit import Edit, Insertion, appending, applied, comments_in, without
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse, pointer
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, is_ours, with_entries, without_entries
-from workers.transport.errors import BridgeError
-from workers.transport.place import data_folder
+from workers.transport.place import BridgeError, data_folder
 
 _MARK: Final = "\ufeff"
 """The byte order mark that some editors write first; it is no part of the JSON."""

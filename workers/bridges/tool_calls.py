@@ -12,9 +12,9 @@ from workers.bridges.askers import Asker, digest_of, waiting_for
 from workers.bridges.options import BridgeOptions, check_rules, opening
 from workers.bridges.session_ids import new_id, runnable
 from workers.bridges.stdio import keep, tell
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
 from workers.transport.operand_files import are_unchanged
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.trusted import trust_file
 
 LOOK_SECONDS: Final = 2.0

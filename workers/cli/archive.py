@@ -17,7 +17,7 @@ from ledger.log.archive.sweeping import Sweeping
 from ledger.stores.port import START, StreamKey
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.output import CommandOutput, Exit, talk
-from workers.runtime.garbage import collect_rarely
+from workers.runtime.children import collect_rarely
 from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from workers.bridges.hook_entries import BOTH, NOT_ASKED, WAYS, hook_words, want
 from workers.bridges.options import BridgeOptions, check_rules
 from workers.cli.bridge_options import bridge_command
 from workers.cli.lazy import LazyGroup
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 if TYPE_CHECKING:
     from workers.transport.gateway_client import GatewayClient

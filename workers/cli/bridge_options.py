@@ -10,8 +10,7 @@ import click
 
 from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, BridgeOptions
 from workers.cli.options import DocumentedCommand, deadline_options
-from workers.transport.errors import BridgeError
-from workers.transport.place import GRACE_SECONDS
+from workers.transport.place import GRACE_SECONDS, BridgeError
 
 Run = Callable[..., int | None]
 

@@ -30,8 +30,7 @@ from workers.cli.config_files import (
 )
 from workers.cli.options import is_anything_here, user_file
 from workers.cli.output import CommandOutput
-from workers.transport.errors import BridgeError
-from workers.transport.place import ADDRESS, TOKEN, parse_place
+from workers.transport.place import ADDRESS, TOKEN, BridgeError, parse_place
 from workers.transport.trusted import (
     PROJECT_FILE,
     Records,

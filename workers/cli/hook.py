@@ -31,7 +31,7 @@ from workers.bridges.settings_file import SettingsChange, installed_in
 from workers.cli.bridge_options import bridge_command
 from workers.cli.lazy import LazyGroup
 from workers.cli.options import adding
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 SCOPES: Final = ("user", "project")
 _MILLISECONDS: Final = 1000

@@ -22,8 +22,7 @@ from workers.cli.config_applied import load, project_file, record_of, require_ou
 from workers.cli.config_files import ConfigFileError
 from workers.cli.hook import CLAUDE, CODEX, GEMINI, QWEN, HookedAgent
 from workers.cli.output import CommandOutput, Exit, talk
-from workers.transport.errors import BridgeError
-from workers.transport.place import parse_place
+from workers.transport.place import BridgeError, parse_place
 from workers.transport.trusted import PROJECT_FILE, TrustRecord, trust_file
 from workers.transport.trusted import digest_of_file as digest_of
 

@@ -28,8 +28,8 @@ from ledger.policy.shell.lexer import lex
 from workers.bridges.options import given_rules
 from workers.cli.ask import OpeningInput, WaitInput, open_session, watching
 from workers.cli.base import local_actor
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.trusted import rules_trusted_for
 
 if TYPE_CHECKING:

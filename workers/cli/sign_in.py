@@ -321,8 +321,7 @@ async def inbox(
 
 async def _of_this_machine() -> str:
     """Return the address of the inbox that this machine's gateway serves. Raises InputError when none runs."""
-    from workers.gateway.address_file import FILE_NAME, read_address  # noqa: PLC0415 - an extra
-    from workers.gateway.announcement import is_running  # noqa: PLC0415 - the same
+    from workers.gateway.announcement import FILE_NAME, is_running, read_address  # noqa: PLC0415 - an extra
 
     way_out = "start one (`permission-ledger up`), or name its address with --gateway"
     folder = default_home()

@@ -5,66 +5,84 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from litestar import Litestar, Request, Router
+from litestar import Litestar, Request, Response, Router, get
 from litestar.config.response_cache import ResponseCacheConfig
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
-from litestar.types import ControllerRouterHandler
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from ledger.client.spans import recording_api
 from ledger.core.errors import LedgerError
 from workers.gateway import opencode
 from workers.gateway.access import ACCESS
 from workers.gateway.authentication import guard, operation_of
-from workers.gateway.gateway import Gateway
+from workers.gateway.descriptions import Row
+from workers.gateway.gateway import Gateway, TheGateway, ThePrincipal
 from workers.gateway.inbox import pages
-from workers.gateway.presence import Presences
-from workers.gateway.principals import Principal
+from workers.gateway.metrics import take_context
+from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault, unreadable
 from workers.gateway.routes import (
     answers,
     asks,
-    claims,
-    events,
-    freezes,
     grants,
     identity,
-    notifications,
     passkeys,
     pending,
     policy,
     presence,
-    search,
-    service,
     sessions,
     tokens,
 )
 from workers.gateway.settings import BODY_BYTES_MAX
-from workers.gateway.tracing import take_context
+
+
+@get("/healthz", operation_id="health")
+async def health() -> Row:
+    """Return whether this process runs."""
+    return {"ok": True}
+
+
+@get("/readyz", operation_id="readiness")
+async def readiness(gateway: TheGateway) -> Row:
+    """Return whether this process reaches the ledger's server and it takes writes; 503 with the reason otherwise."""
+    await gateway.ledger.store.check_writable()
+    return {"ok": True}
+
+
+@get("/metrics", media_type=CONTENT_TYPE_LATEST, operation_id="read_metrics")
+async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[bytes]:
+    """Return metrics of the whole ledger in Prometheus's format; requires the role auditor or admin."""
+    if principal.projects or principal.sessions:
+        raise ForbiddenError("metrics cover all projects; use a token that is not bound to projects")
+    await gateway.views.of_everything()
+    return Response(await gateway.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
 
 RESOURCES = (
     sessions,
     asks,
-    claims,
-    events,
     pending,
-    search,
     grants,
-    freezes,
     presence,
     policy,
     tokens,
     identity,
     answers,
     passkeys,
-    notifications,
     opencode,
-    service,
     pages,
 )
+
+
+def route_handlers() -> list[HTTPRouteHandler]:
+    """Return the handlers of all routes."""
+    of_modules = [one for module in RESOURCES for one in vars(module).values() if isinstance(one, HTTPRouteHandler)]
+    return [health, readiness, metrics, *of_modules]
 
 
 def make_app(gateway: Gateway) -> Litestar:
@@ -74,17 +92,12 @@ def make_app(gateway: Gateway) -> Litestar:
         served: Gateway = app.state.gateway
         return served
 
-    async def the_presences() -> Presences:
-        presences: Presences = app.state.presences
-        return presences
-
-    handlers: list[ControllerRouterHandler] = [one for module in RESOURCES for one in module.HANDLERS]
+    handlers = route_handlers()
     require_roles(handlers)
     app = Litestar(
         route_handlers=handlers,
         dependencies={
             "gateway": Provide(the_gateway),
-            "presences": Provide(the_presences),
             "principal": Provide(the_principal),
         },
         guards=[guard],
@@ -118,7 +131,6 @@ def make_app(gateway: Gateway) -> Litestar:
 def connect(app: Litestar, gateway: Gateway) -> None:
     """Have an application serve a gateway, in place of any that it served before."""
     app.state.gateway = gateway
-    app.state.presences = Presences(gateway.ledger)
 
 
 async def the_principal(request: Request[Any, Any, Any], gateway: NamedDependency[Gateway]) -> Principal:

@@ -12,11 +12,13 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Final
+from hashlib import sha256
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import msgspec
 from litestar import Response
+from litestar.params import HeaderParameter
 
 from ledger import Result, Session
 from ledger.client.calls import carry_through
@@ -36,13 +38,28 @@ from ledger.session.state import SessionState
 from ledger.stores.store import Store
 from workers.gateway.beside import rehearse_ask
 from workers.gateway.bodies import AskBody, FinishBody, OperandBody, RunnerBody
-from workers.gateway.folders import require_folder
+from workers.gateway.descriptions import Row, result_row
 from workers.gateway.gateway import Gateway
-from workers.gateway.idempotency import derived
-from workers.gateway.own_rules import follow_own_rules, require_project_rules
+from workers.gateway.own_rules import follow_own_rules, require_folder, require_project_rules
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.quotas import size_of
-from workers.gateway.rows import Row, result_row
+
+KEY_CHARS_MAX: Final = 255
+
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(name="Idempotency-Key", description="The same key again has no further effect", required=False),
+]
+
+
+def derived(principal: Principal, key: str | None, what: str) -> str | None:
+    """Return an id of 26 characters for this caller's key, or None without one. Raises InputError."""
+    if key is None:
+        return None
+    if not 0 < len(key) <= KEY_CHARS_MAX or not key.isprintable():
+        raise InputError(f"the idempotency key must have 1 to {KEY_CHARS_MAX} characters that can be shown")
+    return sha256(f"{principal.token_id or principal.name}\n{what}\n{key}".encode()).hexdigest()[:26]
+
 
 Said = RunnerBody | str | bool | None
 

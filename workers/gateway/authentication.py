@@ -17,10 +17,12 @@ from ledger.core.errors import UnauthorizedError
 from ledger.log.reads import AuditedRead
 from workers.gateway.access import ACCESS, ANYBODY
 from workers.gateway.gateway import Gateway
-from workers.gateway.names import own_origins
+from workers.gateway.names import own_origins, restore_slashes
 from workers.gateway.principals import LOCAL, ForbiddenError, Principal, principal_of
 from workers.gateway.settings import BODY_BYTES_MAX
-from workers.gateway.slashes import restore_slashes
+
+TRANSPORT: Final = "permission_ledger.transport"
+"""ASGI extension with which the server passes the connection (an asyncio transport)."""
 
 COOKIE: Final = "permission_ledger"
 SECURE_COOKIE: Final = "__Host-permission_ledger"

@@ -26,7 +26,7 @@ from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway import work
 from workers.gateway.bodies import AskBody, OpenSession
-from workers.runtime.pool import Processes
+from workers.runtime.children import Processes
 
 WORKER_COUNT: Final = 2
 WAITING_COUNT_MAX: Final = 8

@@ -22,17 +22,16 @@ from ledger.core.timeouts import RunLimits
 from ledger.core.times import parse_duration
 from ledger.log.reads import KEPT_MS
 from ledger.stores.urls import default_home
-from workers.gateway.address_file import SOCKET_NAME
-from workers.gateway.announcement import announced, local_url
+from workers.gateway.announcement import SOCKET_NAME, announced, local_url
 from workers.gateway.gateway import Gateway
-from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
+from workers.gateway.metrics import exporting_spans
 from workers.gateway.names import check_host, check_public_url
 from workers.gateway.own_rules import read_rule_files
+from workers.gateway.provider_settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.quotas import Quotas
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, SIGN_IN_LINK_MINUTES, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
-from workers.gateway.tracing import exporting_spans
 from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
@@ -86,17 +85,16 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
         check_public_url(wanted.public_url)
     for proxy in wanted.trusted_proxies:
         check_proxy(proxy)
-    Quotas.read(wanted.quotas)
-    _reads_kept_ms(wanted)
     _check_push(wanted)
-    policies = await read_rule_files(wanted.rules)  # an error is reported at the start, not at the first ask
-    identity = _identity(wanted)
+    # An error in a rule file is reported at the start, not at the first ask.
+    settings_here = _settings(wanted, await read_rule_files(wanted.rules), _identity(wanted))
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
             # Open the ledger first: its embedded server only takes an empty data folder.
             listeners = [stack.enter_context(closing(one)) for one in _listeners(wanted, addresses)]
-            settings = _settings(wanted, listeners, policies, identity)
+            public_url = (wanted.public_url or public_url_of(listeners)).rstrip("/")
+            settings = msgspec.structs.replace(settings_here, public_url=public_url)
             lines = [] if wanted.inherited else await _how_to_get_in(ledger, settings, listeners)
 
             def ready(_: Gateway) -> None:
@@ -143,12 +141,11 @@ def _identity(wanted: ServeOptions) -> tuple[OidcSettings | None, ProxySettings 
 
 def _settings(
     wanted: ServeOptions,
-    listeners: Sequence[socket.socket],
     policies: dict[str, PolicyFiles],
     identity: tuple[OidcSettings | None, ProxySettings | None],
 ) -> GatewaySettings:
+    """Return the settings but for the public address. Raises InputError."""
     return GatewaySettings(
-        public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
         timeouts=wanted.timeouts,
         limits=wanted.limits,

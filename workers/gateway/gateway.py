@@ -11,7 +11,10 @@ import socket
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 from ledger import Ledger, Session
 from ledger.client.tokens import Tokens
@@ -20,22 +23,28 @@ from ledger.core.ids import check_id
 from ledger.log.history import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.beside import Beside
-from workers.gateway.events.service import EventStreams
-from workers.gateway.fresh import FreshViews
-from workers.gateway.identity.settings import OidcSettings
+from workers.gateway.events.streams import EventStreams
 from workers.gateway.metrics import Metrics
 from workers.gateway.names import passkey_origins
 from workers.gateway.notifications import Notifications
 from workers.gateway.outline import Outlines
+from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
+from workers.gateway.provider_settings import OidcSettings
 from workers.gateway.quotas import Holdings, Limiter, Turns
 from workers.gateway.reads import Reads
-from workers.gateway.request_search import RequestSearch
-from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
+from workers.gateway.request_search import FreshViews, RequestSearch
+from workers.gateway.settings import (
+    PAGE_COUNT_MAX,
+    SIGN_INS_BURST,
+    SIGN_INS_PER_SECOND,
+    WAIT_SECONDS_MAX,
+    GatewaySettings,
+)
 from workers.runtime.project_rules import ProjectRules
 
 if TYPE_CHECKING:
-    from workers.gateway.identity.provider import Provider
+    from workers.gateway.provider import Provider
 
 SESSIONS_COUNT: Final = 10_000
 
@@ -86,6 +95,7 @@ class Gateway:
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.beside = Beside()
         self.brought = Brought()
+        self.presences = Presences(ledger)
         self.projects = ProjectRules()
         self.reads = Reads(ledger.store, settings.reads_kept_ms)
         self.views = FreshViews(ledger)
@@ -169,6 +179,21 @@ class Gateway:
 
 
 def _provider(settings: OidcSettings) -> Provider:
-    from workers.gateway.identity.provider import Provider  # noqa: PLC0415 - its packages are an extra of their own
+    from workers.gateway.provider import Provider  # noqa: PLC0415 - its packages are an extra of their own
 
     return Provider(settings)
+
+
+TheGateway: TypeAlias = NamedDependency[Gateway]
+ThePrincipal: TypeAlias = NamedDependency[Principal]
+
+Id: TypeAlias = FromPath[str]
+Text: TypeAlias = FromQuery[str]
+OptionalText: TypeAlias = FromQuery[str | None]
+
+Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
+OptionalLimit: TypeAlias = Annotated[int | None, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
+After: TypeAlias = Annotated[int, QueryParameter(ge=0, required=False, description="Only events after this version")]
+Wait: TypeAlias = Annotated[
+    float, QueryParameter(ge=0, le=WAIT_SECONDS_MAX, required=False, description="Seconds to wait for the outcome")
+]

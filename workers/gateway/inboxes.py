@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ledger.client.pending_list import PendingList, Waiting
-from ledger.client.results import Pending
-from ledger.core.errors import DamageError
+from ledger.client.results import Pending, result_of
 from ledger.core.ids import is_id
 from ledger.core.times import format_time_or_none
 from ledger.log.inboxes import gone_anywhere
@@ -20,10 +19,10 @@ from ledger.log.surveys import ListPage, StreamProblem
 from ledger.log.viewed import are_views_lost
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from workers.gateway.descriptions import danger_kinds_of, described
+from workers.gateway.descriptions import Row, answering_facts, danger_kinds_of, described, result_row
+from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
-from workers.gateway.rows import Row, answering_facts
 from workers.presentation.labels import danger_rank
 
 SCOPES_COUNT: Final = 8
@@ -58,12 +57,10 @@ AT_ONCE_COUNT: Final = 200
 AT_ONCE_SECONDS: Final = 0.01
 """Time for making rows before other tasks run."""
 
-DEPTH_MAX: Final = 32
-"""Levels of parent sessions that are followed."""
-
 
 class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
+    request: str | None = None
     tree: str | None = None
     project: str | None = None
     agent: str | None = None
@@ -81,6 +78,20 @@ async def find_pending(
     """
     listed = await _find(gateway, principal, wanted, cursor, limit)
     return await _page(principal, listed, listed.found)
+
+
+async def find_one(gateway: Gateway, principal: Principal, session: str, request_id: str) -> Row:
+    """Return one request as a page; where it does not wait any more, its outcome is in `settled`."""
+    wanted = PendingFilter(session=session, request=request_id)
+    page = await find_pending(gateway, principal, wanted, None, 1)
+    if page["pending"] or not is_id(session):
+        return {**page, "settled": []}
+    state = await gateway.ledger.streams.session(session).as_of_now()
+    if request_id not in state.settled or not principal.reaches_state(state):
+        return {**page, "settled": []}
+    result = result_of(state, request_id)
+    place = {"project": state.project, "lineage": await _lineage(gateway, principal, state)}
+    return {**page, "settled": [{**result_row(result), **place}]}
 
 
 async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
@@ -155,7 +166,9 @@ async def _matching(
     """Return the requests within reach that are wanted, by session and request."""
     states = {one.state.session_id: one.state for one in rows if principal.reaches_state(one.state)}
     above = {
-        session: await lineage(gateway, principal, state) for session, state in states.items() if _wanted(state, wanted)
+        session: await _lineage(gateway, principal, state)
+        for session, state in states.items()
+        if _wanted(state, wanted)
     }
     if wanted.tree is not None:
         above = {session: names for session, names in above.items() if wanted.tree in (*names, session)}
@@ -163,7 +176,9 @@ async def _matching(
     found = (
         _Found(one.pending, one.state, above[one.state.session_id], gone.get(_place(one)))
         for one in rows
-        if one.state.session_id in above and wanted.agent in (None, one.pending.request.agent, one.state.agent)
+        if one.state.session_id in above
+        and wanted.request in (None, one.pending.request.request_id)
+        and wanted.agent in (None, one.pending.request.agent, one.state.agent)
     )
     return {_place(one): one for one in found if one.gone_ms is not None or not wanted.gone}
 
@@ -226,23 +241,5 @@ def _wanted(state: SessionState, wanted: PendingFilter) -> bool:
     return wanted.session in (None, state.session_id) and wanted.project in (None, state.project)
 
 
-async def lineage(gateway: Gateway, principal: Principal, state: SessionState) -> list[str]:
-    """Return the sessions above this one that the caller may see, the root first.
-
-    A session's parent never changes, so each is read once.
-    """
-    above: list[str] = []
-    seen: set[str] = set()
-    while state.parent is not None and state.parent not in seen and len(seen) < DEPTH_MAX:
-        seen.add(state.parent)
-        stream = gateway.ledger.streams.session(state.parent)
-        try:
-            state = stream.state if stream.folded else await stream.refresh()
-        except DamageError:
-            # The sessions above it are unknown; that is no reason to hide the requests below it.
-            if principal.reaches(stream.key.id, None, None):
-                above.append(stream.key.id)
-            break
-        if principal.reaches_state(state):
-            above.append(state.session_id)
-    return above[::-1]
+async def _lineage(gateway: Gateway, principal: Principal, state: SessionState) -> list[str]:
+    return await lineage_of(gateway.ledger.streams, state, principal.reaches_state)

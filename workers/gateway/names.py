@@ -11,8 +11,10 @@ import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 import msgspec
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from ledger.core.addresses import split_address
 from ledger.core.errors import InputError
@@ -127,3 +129,41 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+ENCODED: Final = re.compile(rb"%2[Ff]")
+IN_ID: Final = "\uf02f"
+"""A private-use character: not printable, so no id can contain it."""
+
+NOWHERE: Final = "/" + IN_ID
+
+
+def with_slashes_in_ids(app: ASGIApp) -> ASGIApp:
+    """Return the application with `%2F` inside ids supported."""
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        raw = scope.get("raw_path") or b""
+        if b"%" in raw:
+            scope["path"] = _routed(raw)
+        await app(scope, receive, send)
+
+    return routed
+
+
+def _routed(raw: bytes) -> str:
+    try:
+        parts = [unquote_to_bytes(part).decode() for part in ENCODED.split(raw)]
+    except UnicodeDecodeError:
+        return NOWHERE
+    return NOWHERE if any(IN_ID in part for part in parts) else IN_ID.join(parts)
+
+
+def restore_slashes(scope: Any) -> None:
+    """Restore the slashes in the ids after routing."""
+    if IN_ID in scope["path"]:
+        scope["path"] = scope["path"].replace(IN_ID, "/")
+        # A new dict: the router reuses its own for the next request to the same address.
+        scope["path_params"] = {
+            name: value.replace(IN_ID, "/") if isinstance(value, str) else value
+            for name, value in scope["path_params"].items()
+        }

@@ -20,14 +20,11 @@ from ledger.client.results import pending_of
 from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
 from ledger.core.requests import parse_reply
 from ledger.session.state import Request as AskedRequest
-from ledger.session.state import SessionState
 from ledger.session.would_run import would_run
-from workers.gateway.events.audience import EventSelection
-from workers.gateway.events.frames import ASKED, Frame
-from workers.gateway.events.ring import Item
-from workers.gateway.gateway import Gateway
-from workers.gateway.granting_reach import require_grantable
-from workers.gateway.parameters import Id, TheGateway, ThePrincipal
+from workers.gateway.access import require_grantable
+from workers.gateway.events.frames import ASKED
+from workers.gateway.events.hints import EventSelection, LogChange
+from workers.gateway.gateway import Gateway, Id, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
 from workers.gateway.problems import own_fault, status_of
 
@@ -61,50 +58,41 @@ def _patterns(request: AskedRequest) -> list[str]:
     return [*found.texts, *found.others] if says_nothing else list(request.patterns)
 
 
-def event_of(frame: Frame) -> Row | None:
-    """Return OpenCode's event for a frame; None for frames without one."""
-    if frame.request_id is None or frame.session is None:
+def event_of(change: LogChange) -> Row | None:
+    """Return OpenCode's event for a change; None for changes without one."""
+    if change.request_id is None or change.state is None:
         return None
-    if frame.request is not None:
-        return {"id": _event_id(frame), "type": ASKED, "properties": request_row(frame.session, frame.request)}
-    if frame.name == "permission.replied":
+    request, settled = change.state.find(change.request_id), change.state.settled.get(change.request_id)
+    if change.name == ASKED and request is not None:
+        detail = getattr(change.event, "detail", None)
+        if settled is not None and detail is not None:  # what a settled request no longer has
+            request = replace(request, metadata=detail.metadata, input=detail.input)
+        return {"id": _event_id(change), "type": ASKED, "properties": request_row(change.state.session_id, request)}
+    if change.name == "permission.replied":
         # OpenCode's clients have no answer for one session; for whoever shows the request, it is the same.
-        reply = frame.reply if frame.reply in REPLIES else "always"
-    elif frame.name in _NOT_TO_RUN:
+        reply = getattr(change.event, "reply", None)
+        reply = reply if reply in REPLIES else "always"
+    elif change.name in _NOT_TO_RUN:
         # Nobody answered and the call will not run: the clients should remove the request from the screen.
         reply = "reject"
     else:
         return None
-    properties = {"sessionID": frame.session, "requestID": frame.request_id, "reply": reply}
-    return {"id": _event_id(frame), "type": "permission.replied", "properties": properties}
+    properties = {"sessionID": change.state.session_id, "requestID": change.request_id, "reply": reply}
+    return {"id": _event_id(change), "type": "permission.replied", "properties": properties}
 
 
-def _event_id(frame: Frame) -> str:
-    place = f"{frame.key.name} {frame.at} {frame.part}"
+def _event_id(change: LogChange) -> str:
+    place = f"{change.key.name} {change.at}"
     return f"evt_{blake2s(place.encode(), digest_size=13).hexdigest()}"
 
 
+def failed(kind: str, request_id: str, said: str, **more: Any) -> Row:
+    """Return an error about a request. OpenCode itself has only that of kind `NotFound`."""
+    return {"_tag": f"Permission{kind}Error", "requestID": request_id, "message": f"Permission request {said}", **more}
+
+
 def not_found(request_id: str, why: str = "") -> Row:
-    message = f"Permission request not found: {request_id}{why}"
-    return {"_tag": "PermissionNotFoundError", "requestID": request_id, "message": message}
-
-
-def ambiguous(request_id: str, sessions: list[str]) -> Row:
-    """Return the error for an ambiguous id. OpenCode has no such case: its ids are unique."""
-    message = f"Permission request known in several sessions: {request_id}; answer it in one of them"
-    return {"_tag": "PermissionAmbiguousError", "requestID": request_id, "message": message, "sessions": sessions}
-
-
-def denied(request_id: str, why: str) -> Row:
-    """Return the error for a denial after the answer. OpenCode has no such case: its rules do not change meanwhile."""
-    message = f"Permission request denied by the current rules: {request_id}: {why}"
-    return {"_tag": "PermissionDeniedError", "requestID": request_id, "message": message}
-
-
-def not_enough(request_id: str, why: str) -> Row:
-    """Return the error for a yes that more people must give too. OpenCode has no such case: one person answers there."""
-    message = f"Permission request needs more people: {request_id}: {why}"
-    return {"_tag": "PermissionPendingError", "requestID": request_id, "message": message}
+    return failed("NotFound", request_id, f"not found: {request_id}{why}")
 
 
 def bad_request(message: str, kind: str = "Payload") -> Row:
@@ -126,27 +114,18 @@ class OpenCodeForm:
     def begin(self) -> bytes:
         return self._of_server("server.connected")
 
-    def event(self, item: Item) -> bytes:
-        event = None if item.frame is None else event_of(item.frame)
-        if event is None or item.frame is None:
+    def change(self, change: LogChange) -> bytes:
+        event = event_of(change)
+        if event is None or change.state is None:
             return b""
         if self._is_global:
-            event = {"directory": item.frame.directory or "", "project": item.frame.project or "", "payload": event}
+            event = {"directory": change.state.cwd or "", "project": change.project or "", "payload": event}
         return _line(event)
 
-    def replay(self, state: SessionState, request: AskedRequest, lineage: tuple[str, ...]) -> bytes:
-        return b""
-
-    def snapshot_end(self, place: str, count: int) -> bytes:
-        return b""
-
-    def heartbeat(self, place: str) -> bytes:
+    def heartbeat(self) -> bytes:
         return self._of_server("server.heartbeat")
 
-    def resync(self, reason: str) -> bytes:
-        return b""
-
-    def end(self, name: str, reason: str) -> bytes:
+    def told(self, name: str, reason: str) -> bytes:
         return b""
 
     def _of_server(self, name: str) -> bytes:
@@ -213,7 +192,8 @@ async def answer(
     if not found:
         raise OpenCodeError(404, not_found(request_id))
     if len(found) > 1:
-        raise OpenCodeError(409, ambiguous(request_id, sorted(one.id for one in found)))
+        said = f"known in several sessions: {request_id}; answer it in one of them"
+        raise OpenCodeError(409, failed("Ambiguous", request_id, said, sessions=sorted(one.id for one in found)))
     require_grantable(principal, found[0].stream.state, reply)
     try:
         result = await found[0].reply(request_id, parse_reply(reply), message=message or None, actor=principal.actor)
@@ -224,10 +204,12 @@ async def answer(
         raise OpenCodeError(404, not_found(request_id, f" ({error.text})")) from None
     if result.outcome is None:
         # `true` would mean that the call runs; the yes is recorded, and the request is still pending.
-        raise OpenCodeError(409, not_enough(request_id, result.message or "it waits for more people"))
+        said = f"needs more people: {request_id}: {result.message or 'it waits for more people'}"
+        raise OpenCodeError(409, failed("Pending", request_id, said))
     if result.outcome == "denied":
         # OpenCode has no such case; `true` would mean that the call runs.
-        raise OpenCodeError(409, denied(request_id, result.message or "a rule denies it"))
+        said = f"denied by the current rules: {request_id}: {result.message or 'a rule denies it'}"
+        raise OpenCodeError(409, failed("Denied", request_id, said))
 
 
 async def _sessions_of(
@@ -342,13 +324,13 @@ async def respond(
 async def events(request: AnyRequest, gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
     """Stream requests and answers, from now on."""
     wanted = EventSelection(directory=_directory(request))
-    return await gateway.events.from_now(principal, wanted, OF_ONE)
+    return await gateway.events.of_all(principal, wanted, OF_ONE)
 
 
 @get("/global/event", operation_id="opencode_global_events", include_in_schema=False, exception_handlers=ERRORS)
 async def global_events(gateway: TheGateway, principal: ThePrincipal) -> ASGIApp:
     """Stream requests and answers of all directories, each event with its own."""
-    return await gateway.events.from_now(principal, EventSelection(), OF_ALL)
+    return await gateway.events.of_all(principal, EventSelection(), OF_ALL)
 
 
 def _directory(request: AnyRequest) -> str | None:
@@ -359,6 +341,3 @@ def _directory(request: AnyRequest) -> str | None:
 
 def _through(principal: Principal) -> Principal:
     return replace(principal, via="opencode")
-
-
-HANDLERS: list[Any] = [list_permissions, reply, respond, events, global_events]

@@ -268,10 +268,6 @@ class Turns:
         self._waiting.setdefault(caller, deque()).append(turn)
         await turn
 
-    def waiting_count(self, caller: str) -> int:
-        """Return the number of a caller's queued requests."""
-        return sum(not one.done() for one in self._waiting.get(caller, ()))
-
     def _let_in(self, caller: str, count: int) -> None:
         """Admit `count` queued requests, and new ones within this pass up to the same number."""
         waiting = self._waiting.get(caller, deque())

@@ -19,11 +19,10 @@ from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway.beside import rehearse_rules
 from workers.gateway.bodies import SETTINGS, OpenSession
-from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
-from workers.gateway.given_policy import given_policy
-from workers.gateway.own_rules import GATEWAYS_OWN, require_project_rules, rules_for
+from workers.gateway.own_rules import GATEWAYS_OWN, folder_to_open, require_project_rules, rules_for
 from workers.gateway.principals import ForbiddenError, Principal
+from workers.gateway.work import given_policy
 from workers.runtime.project_rules import project_of_source
 
 

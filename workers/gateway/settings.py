@@ -11,7 +11,7 @@ import msgspec
 from ledger.client.policy_files import PolicyFiles
 from ledger.core.timeouts import RunLimits, Timeouts
 from ledger.log.reads import KEPT_MS
-from workers.gateway.identity.settings import OidcSettings, ProxySettings
+from workers.gateway.provider_settings import OidcSettings, ProxySettings
 from workers.gateway.quotas import Quotas
 
 PORT_DEFAULT: Final = 8420

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,8 +16,9 @@ from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
 from ledger.client.why import smallest_rule
+from ledger.core.errors import InputError
 from ledger.core.events import Actor, AskedDetail
-from ledger.core.policy import Call, Policy, PolicySource
+from ledger.core.policy import Call, DemandRule, Layer, Policy, PolicySource, Rule
 from ledger.masks.masking import Masks
 from ledger.masks.shape_tables import place_shapes, provider_shapes
 from ledger.policy.check_questions import Checker, call_of, judge, rule_json, source_of, with_facts
@@ -28,7 +29,34 @@ from ledger.policy.stored_rules import placed
 from ledger.session.masking import masked_ask
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
-from workers.gateway.given_policy import given_policy
+
+_PARTS: Final[Mapping[str, type[msgspec.Struct]]] = {"layers": Layer, "rules": Rule, "demands": DemandRule}
+"""The members that are lists of further members."""
+
+
+def given_policy(value: Any) -> PolicySource:
+    """Return a policy. Raises InputError for another form.
+
+    An unknown member is refused: of a layer with `trustd: false` the rules would count in full.
+    """
+    try:
+        source = msgspec.convert(value, PolicySource)
+    except msgspec.ValidationError as error:
+        raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error
+    unknown = next(_unknown(value, PolicySource, ""), None)
+    if unknown is not None:
+        raise InputError(f"the policy has the unknown member `{unknown[:80]}`")
+    return source
+
+
+def _unknown(value: Mapping[str, Any], kind: type[msgspec.Struct], path: str) -> Iterator[str]:
+    for name, member in value.items():
+        if name not in kind.__struct_fields__:
+            yield f"{path}{name}"
+        elif name in _PARTS:
+            for number, one in enumerate(member):
+                yield from _unknown(one, _PARTS[name], f"{path}{name}[{number}].")
+
 
 Row = dict[str, Any]
 

@@ -30,7 +30,7 @@ from workers.notifier.runner import Allowance, ChannelRunner
 from workers.notifier.settings import NotifierSettings, PushSettings, Recipient
 from workers.notifier.text import neutral
 from workers.presentation.labels import DANGERS
-from workers.presentation.outcomes import outcome_words
+from workers.presentation.words import outcome_words
 from workers.webpush.sender import PAYLOAD_BYTES_MAX, PushMessage, PushSender, VapidKey, topic_of
 from workers.webpush.services import PushServices
 

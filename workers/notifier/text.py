@@ -21,7 +21,7 @@ from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import Description, Section, describe_request
 from ledger.session.would_run.members import one_line, tool_in_words
 from workers.notifier.plan import Correction, Reminder
-from workers.presentation.hidden_characters import named_characters
+from workers.presentation.answer_page import named_characters
 from workers.presentation.labels import (
     APPROVED,
     ASKED_BY,
@@ -32,9 +32,8 @@ from workers.presentation.labels import (
     danger_kinds,
     sentence,
 )
-from workers.presentation.outcomes import outcome_words
 from workers.presentation.text import revealed
-from workers.presentation.words import about, time_left
+from workers.presentation.words import about, outcome_words, time_left
 
 Format = Literal["text", "markdown", "html"]
 

@@ -6,12 +6,13 @@ from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import unified_diff
 from hashlib import sha256
+from html import escape
 from typing import Any, Final
 
 import msgspec
 
 from ledger.client.results import Result
-from ledger.core.characters import person_key
+from ledger.core.characters import code_of, name_of, person_key
 from ledger.core.policy import ReplyKind
 from ledger.core.times import SECOND_MS
 from ledger.policy.demands import asks_passkey
@@ -20,8 +21,7 @@ from ledger.session.approvals import agreement_of, approvals_of, listed
 from ledger.session.demands import demanded
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, Section, describe_request
-from ledger.session.would_run.marks import Mark
-from workers.presentation.hidden_characters import lines, text, warning
+from ledger.session.would_run.marks import Mark, marks_of
 from workers.presentation.labels import (
     ANSWERS,
     APPROVED,
@@ -38,8 +38,57 @@ from workers.presentation.labels import (
     approve_label,
     sentence,
 )
-from workers.presentation.outcomes import outcome_words
-from workers.presentation.words import about, time_left
+from workers.presentation.text import visible
+from workers.presentation.words import about, outcome_words, time_left
+
+NAMED_COUNT: Final = 4
+"""Characters that a warning names; the others are counted."""
+
+
+def text(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML, on one line, with deceptive characters in `<mark>`."""
+    return _made_visible(value, marks, kept="")
+
+
+def lines(value: str, marks: Iterable[Mark] | None = None) -> str:
+    """Return a text as HTML that keeps line breaks and tabs."""
+    return _made_visible(value, marks, kept="\n\t")
+
+
+def named_characters(description: Description) -> str:
+    """Return the deceptive characters of a request by number and name, or an empty text."""
+    named = ", ".join(
+        f"{one.code} {one.name}" + (f" (not {one.like})" if one.like else "") for one in description.odd[:NAMED_COUNT]
+    )
+    left = len(description.odd) - NAMED_COUNT + description.odd_left
+    return named + (f" and {left} more" if left > 0 else "")
+
+
+def warning(description: Description) -> str:
+    """Return a paragraph on the deceptive characters of a request, or an empty text."""
+    if not description.odd:
+        return ""
+    return (
+        '<p class="odd"><b>Look closely.</b> It contains characters that are invisible or look like others: '
+        f"{escape(named_characters(description))}.</p>"
+    )
+
+
+def _made_visible(value: str, marks: Iterable[Mark] | None, kept: str) -> str:
+    if value.isascii() and value.isprintable():
+        return escape(value)
+    kinds = {at: one.kind for one in (marks_of(value) if marks is None else marks) for at in range(one.start, one.end)}
+    return "".join(one if one in kept else _character(one, kinds.get(index)) for index, one in enumerate(value))
+
+
+def _character(one: str, kind: str | None) -> str:
+    shown = visible(one)
+    is_numbered = kind in ("combining", "crowded") and not one.isascii()
+    if shown != one or is_numbered or (kind is not None and not one.isascii()):
+        written = f"⟨{code_of(one)}⟩" if is_numbered and shown == one else shown
+        return f'<mark title="{escape(f"{code_of(one)} {name_of(one)}")}">{escape(written)}</mark>'
+    return escape(one)
+
 
 OPEN_LINES: Final = 60
 """Lines of a request before the fold; further lines stand behind it."""

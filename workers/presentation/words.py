@@ -5,15 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ledger import Result
+from ledger.client.results import Result
 from ledger.core.events import Cause
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
-from ledger.session.texts import describe_settled
+from ledger.session.texts import answerer, decider_of, describe_settled, together
 from ledger.session.would_run import quoted, would_run
 from ledger.session.would_run.members import one_line
-from workers.presentation.labels import DEADLINE_PASSED, NO_DEADLINE, WHY
+from workers.presentation.labels import (
+    ALTHOUGH,
+    DEADLINE_PASSED,
+    NO_DEADLINE,
+    NOBODY_ANSWERED,
+    OUTCOMES,
+    UNFROZEN,
+    WAITING,
+    WHY,
+)
 from workers.presentation.text import revealed
+
+
+def outcome_words(result: Result, name: str | None) -> str:
+    """Return the outcome in one line for the person of this name (None: for anybody).
+
+    For example `Allowed by you (once)`, `Denied by rule` or `Expired: nobody answered in time`. But for names it has no
+    words of people or agents, because messages to devices carry it.
+    """
+    settled = result.settled
+    if settled is None:
+        return WAITING
+    word = OUTCOMES[settled.outcome]
+    decider = decider_of(settled)
+    if decider is not None:
+        return f"{word} by {decider}"
+    if settled.outcome == "expired":
+        return f"{word}: {NOBODY_ANSWERED}"
+    if settled.outcome == "cancelled":
+        return word
+    if settled.cause is not None and settled.cause.kind == "unfrozen":
+        return f"{word} {UNFROZEN}"
+    who = together(["you" if one == name else one for one in settled.approvers])
+    if not who:
+        who = "you" if settled.by.name == name and settled.told is None else answerer(settled.by.name, settled.told)
+    if settled.outcome == "denied":
+        return f"{word} {ALTHOUGH} {who} answered {settled.reply}"
+    return f"{word} by {who}" + (f" ({settled.reply})" if settled.outcome == "allowed" else "")
+
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 

@@ -15,9 +15,18 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.operand_files import hashed
-from workers.transport.place import ANSWER_SECONDS, GRACE_SECONDS, ServerAddress, find_place, trace_headers, unreachable
+from workers.transport.place import (
+    ANSWER_SECONDS,
+    GRACE_SECONDS,
+    BridgeError,
+    GatewayRefusalError,
+    ServerAddress,
+    UnreachableError,
+    find_place,
+    trace_headers,
+    unreachable,
+)
 from workers.transport.wire import LOST, Connections
 
 TOLD_AFTER_SECONDS: Final = 0.5

@@ -10,7 +10,7 @@ import json
 import os
 
 from ledger.core.regular_files import read_regular
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 try:  # hashlib is slow to import
     from _sha2 import sha256  # type: ignore[import-not-found]

@@ -22,9 +22,8 @@ from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
 from projections.engine import CaughtUp, Engine, project_anew
 from workers.projector import Repairs
-from workers.runtime.garbage import collect_rarely
+from workers.runtime.children import Processes, collect_rarely
 from workers.runtime.logs import set_up
-from workers.runtime.pool import Processes
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
 
 P = TypeVar("P")

@@ -48,7 +48,7 @@ async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
 
 
 async def test_an_answer_after_the_deadline_says_that_it_expired(inbox: Inbox) -> None:
-    session = await inbox.session(timeouts=Timeouts(attended=1, unattended=1, cap=1))
+    session = await inbox.session(timeouts=Timeouts(attended=6, unattended=6, cap=6))
     await session.submit("bash", ["git push"], request_id="r1")
     ann = await inbox.visit("ann", None)
     await ann.page.route("**/clients/*", lambda route: route.abort())

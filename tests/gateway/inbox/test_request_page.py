@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from ledger.core.events import Actor
 from tests.gateway.inbox.test_answer_page import asked, link_to, phone
 from tests.gateway.inbox.visitors import Inbox
-from workers.presentation.outcomes import outcome_words
+from workers.presentation.words import outcome_words
 
 BOB = Actor("person", "bob", "gateway")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.workers.bridges.test_bridge_claude import RECORDED, Recording, Start, ended, play, start
 from workers.bridges.claude.bridge import asking
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 __all__ = ["start"]
 

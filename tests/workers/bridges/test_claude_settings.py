@@ -18,7 +18,7 @@ from workers.bridges.hook_entries import (
     with_entries,
     without_entries,
 )
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 THEIRS: Final[dict[str, Any]] = {
     "permissions": {"allow": ["Bash(ls)"]},

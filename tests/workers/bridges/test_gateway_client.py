@@ -13,9 +13,8 @@ from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.options import BridgeOptions
 from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
-from workers.transport.place import find_place, parse_place
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError, find_place, parse_place
 
 RULES = {"permissions": {"allow": ["Bash(mytool *)"], "deny": ["Bash(rm *)"]}}
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.command_line import CommandLine, Ran
 from workers.bridges import codex_trust
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 FILES: Final = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "qwen": ".qwen/settings.json"}
 EVENTS: Final = {"codex": "PermissionRequest", "gemini": "BeforeTool", "qwen": "PreToolUse"}

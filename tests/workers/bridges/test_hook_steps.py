@@ -10,7 +10,7 @@ import pytest
 
 from workers.bridges.hooks.question import decided, hooked_call
 from workers.bridges.hooks.settings import HookSettings
-from workers.transport.errors import BridgeError, GatewayRefusalError
+from workers.transport.place import BridgeError, GatewayRefusalError
 
 EVENT: dict[str, Any] = {"hook_event_name": "BeforeTool", "session_id": "s 1", "cwd": "/srv/shop"}
 BODY: dict[str, Any] = {"request_id": "r1", "tool_name": "bash", "input": {}}

@@ -16,7 +16,7 @@ import pytest
 from tests.support.processes import free_port
 from workers.bridges.hooks import before_tool, claude, codex, exchange
 from workers.bridges.hooks.exchange import MARK_SECONDS, OutageMark
-from workers.transport.errors import GatewayRefusalError, UnreachableError
+from workers.transport.place import GatewayRefusalError, UnreachableError
 
 GRACE: Final = 30.0
 HOOKS: Final = {"claude": claude, "codex": codex, "gemini": before_tool, "qwen": before_tool}

@@ -13,8 +13,8 @@ from tests.support.gateways import RunningGateway
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
 from workers.bridges.tool_calls import GatewayJudge, ToolCall
-from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import BridgeError
 
 BRIDGES = (
     ("bridge", "acp", "--", "agent"),

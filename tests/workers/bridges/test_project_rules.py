@@ -11,9 +11,9 @@ from tests.support.trusting import TrustedProject, of_its_own
 from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.options import BridgeOptions, given_rules, opening
 from workers.bridges.tool_calls import FollowedRules
-from workers.gateway.identity.settings import read_oidc
+from workers.gateway.provider_settings import read_oidc
 from workers.notifier.settings import read_settings
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 from workers.transport.trusted import (
     TrustListError,
     load_records,

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.policy.dialects import DIALECTS
 from workers.bridges.options import read_rules
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,8 @@ from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
 from workers.bridges.options import BridgeOptions
 from workers.bridges.tool_calls import GatewayJudge, ToolCall
-from workers.transport.errors import UnreachableError
 from workers.transport.gateway_client import GatewayClient, Outage
-from workers.transport.place import ServerAddress, parse_place, unreachable
+from workers.transport.place import ServerAddress, UnreachableError, parse_place, unreachable
 
 AGENT: Final = [sys.executable, "-c", "pass"]
 BRIDGES: Final = [

@@ -21,8 +21,8 @@ from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.session_ids import id_of, new_id
 from workers.bridges.stdio import Carrier, Message, line_of, parse, tell
 from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, ToolCall, announce, verdict_of_failure
-from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import BridgeError
 
 CALLS_COUNT: Final = 4096
 """The number of calls remembered; the oldest are dropped first."""

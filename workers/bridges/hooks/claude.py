@@ -31,7 +31,7 @@ from workers.bridges.hooks.question import (
 )
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.session_ids import id_of, new_id
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ try:
 except ImportError:
     import socket  # type: ignore[no-redef]
 
-from workers.transport.errors import GatewayRefusalError, UnreachableError
 from workers.transport.place import (
     ADDRESS,
     ANSWER_SECONDS,
     BODY_BYTES_MAX,
     CONNECT_SECONDS,
+    GatewayRefusalError,
+    UnreachableError,
     data_folder,
     find_place,
     trace_headers,

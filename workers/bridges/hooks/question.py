@@ -18,7 +18,7 @@ from time import monotonic
 from ledger.core.regular_files import read_regular
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
 from workers.bridges.session_ids import id_of, runnable
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.trusted import digest_of, load_records, rules_trusted_for, why_untrusted
 
 TYPE_CHECKING = False

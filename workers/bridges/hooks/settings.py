@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from workers.bridges.session_ids import folder_name, home_of_agent, project_of
-from workers.transport.errors import BridgeError
-from workers.transport.place import GRACE_SECONDS, data_folder
+from workers.transport.place import GRACE_SECONDS, BridgeError, data_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

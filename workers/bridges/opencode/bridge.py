@@ -38,9 +38,8 @@ from workers.bridges.opencode.shapes import (
 from workers.bridges.options import BridgeOptions
 from workers.bridges.stdio import tell
 from workers.bridges.tool_calls import run_bridge
-from workers.transport.errors import BridgeError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
-from workers.transport.place import ServerAddress, why_lost
+from workers.transport.place import BridgeError, ServerAddress, UnreachableError, why_lost
 from workers.transport.wire import LOST
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)

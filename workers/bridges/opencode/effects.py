@@ -23,8 +23,8 @@ from workers.bridges.opencode.shapes import RequestAsked
 from workers.bridges.options import BridgeOptions, OnUnreachable, opening
 from workers.bridges.stdio import text_in
 from workers.bridges.tool_calls import NOT_AS_CORRECTED, FollowedRules
-from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
+from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.wire import LOST
 
 MARK: Final = "opencode"

@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode
 
 from workers.bridges.opencode.shapes import ENDED, Answers, RequestAsked
 from workers.bridges.stdio import parse
-from workers.transport.errors import BridgeError
-from workers.transport.place import ANSWER_SECONDS, ServerAddress, parse_place
+from workers.transport.place import ANSWER_SECONDS, BridgeError, ServerAddress, parse_place
 from workers.transport.wire import Connections, HttpConnection
 
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024

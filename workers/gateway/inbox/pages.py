@@ -382,6 +382,3 @@ def _sent(request: Request[Any, Any, Any], file: StaticFile, headers: Mapping[st
         headers["Content-Encoding"] = "gzip"
         return Response(file.compressed, headers=headers, media_type=file.media_type)
     return Response(file.content, headers=headers, media_type=file.media_type)
-
-
-HANDLERS: list[Any] = [inbox_page, inbox_file, service_worker]

@@ -26,8 +26,7 @@ from ledger.session.rounds import shown_digest
 from ledger.session.state import SessionState
 from ledger.stores.secrets import link_key
 from workers.gateway.authentication import require_own_pages
-from workers.gateway.gateway import Gateway
-from workers.gateway.parameters import Id, TheGateway
+from workers.gateway.gateway import Gateway, Id, TheGateway
 from workers.gateway.principals import LOCAL, Principal, principal_of
 from workers.gateway.problems import STATUS
 from workers.presentation.answer_page import HEADERS, outcome_page, problem_page, question_page
@@ -175,6 +174,3 @@ def _problem(error: LedgerError) -> Response[str]:
 
 def _html(page: str, status: int) -> Response[str]:
     return Response(page, status_code=status, media_type=MediaType.HTML, headers=HEADERS)
-
-
-HANDLERS: list[Any] = [show_answer, answer_by_link]

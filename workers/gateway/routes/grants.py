@@ -19,13 +19,12 @@ from ledger.log.places import GrantPlace
 from ledger.log.surveys import Listed, StreamProblem
 from ledger.stores.port import StreamKey
 from projections import queries
+from workers.gateway.asks import IdempotencyKey, derived
 from workers.gateway.bodies import GrantBody
-from workers.gateway.gateway import Gateway
-from workers.gateway.idempotency import IdempotencyKey, derived
+from workers.gateway.descriptions import Row
+from workers.gateway.gateway import Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.inboxes import problem_rows
-from workers.gateway.parameters import Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import ForbiddenError, Principal
-from workers.gateway.rows import Row
 from workers.gateway.settings import PAGE_COUNT_MAX
 
 PAGES_COUNT: Final = 3
@@ -177,6 +176,3 @@ async def _reaches_session(gateway: Gateway, principal: Principal, session: str)
         return principal.reaches_state(await gateway.ledger.streams.session(session).refresh())
     except DamageError:
         return not principal.sessions and not principal.projects
-
-
-HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant, list_grant_uses]

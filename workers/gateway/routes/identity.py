@@ -23,14 +23,12 @@ from ledger.core.events import Actor
 from ledger.core.requests import check_name
 from ledger.core.times import MINUTE_MS
 from ledger.stores.secrets import deployment_secret
-from workers.gateway.authentication import address_of, at_port
-from workers.gateway.events.readers import TRANSPORT
-from workers.gateway.gateway import Gateway
-from workers.gateway.identity.settings import ProxySettings, RoleOfGroup, granted
-from workers.gateway.identity.visits import VISIT_SECONDS, Visits
-from workers.gateway.parameters import OptionalText, TheGateway
+from workers.gateway.authentication import TRANSPORT, address_of, at_port
+from workers.gateway.descriptions import Row
+from workers.gateway.gateway import Gateway, OptionalText, TheGateway
 from workers.gateway.principals import ForbiddenError
-from workers.gateway.rows import Row
+from workers.gateway.provider_settings import ProxySettings, RoleOfGroup, granted
+from workers.gateway.signing_in import VISIT_SECONDS, Visits
 
 
 def person_of_proxy(
@@ -200,6 +198,3 @@ def _cookie(request: Browser, gateway: Gateway, text: str, max_age: int) -> Cook
         samesite="lax",
         secure=gateway.settings.secure,
     )
-
-
-HANDLERS: list[Any] = [sign_in_ways, oidc_sign_in, oidc_callback, oidc_sign_out, proxy_sign_in]

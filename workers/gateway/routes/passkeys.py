@@ -24,9 +24,8 @@ from workers.gateway.bodies import (
     RemovePasskeyBody,
     SignedBody,
 )
-from workers.gateway.gateway import Gateway
-from workers.gateway.parameters import Id, TheGateway, ThePrincipal
-from workers.gateway.rows import Row
+from workers.gateway.descriptions import Row
+from workers.gateway.gateway import Gateway, Id, TheGateway, ThePrincipal
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -165,6 +164,3 @@ def _challenge_row(challenge: Challenge, rp_id: str) -> Row:
         "claims": msgspec.to_builtins(challenge.claims),
         "passkeys": own,
     }
-
-
-HANDLERS: list[Any] = [list_passkeys, challenge_passkey, register_passkey, remove_passkey, challenge_answer]

@@ -5,26 +5,21 @@ A page renews its presence while it is visible and was used in the last minutes;
 
 from __future__ import annotations
 
-from typing import Any
-
 from litestar import delete, post, put
 from litestar.params import JSONBody
 
 from ledger.session.decision import records_clients
 from workers.gateway.bodies import LockBody, PassLockBody
-from workers.gateway.descriptions import described
-from workers.gateway.parameters import Id, TheGateway, ThePresences, ThePrincipal
+from workers.gateway.descriptions import Row, described
+from workers.gateway.gateway import Id, TheGateway, ThePrincipal
 from workers.gateway.presence import require_own_client
-from workers.gateway.rows import Row
 
 
 @put("/v1/sessions/{session:str}/clients/{client:str}", operation_id="connect_client")
-async def connect_client(
-    session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
-) -> Row:
+async def connect_client(session: Id, client: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Connect to a session or stay connected: repeat it every 10 s. The first call replays pending requests."""
     found = await gateway.session(session, principal)
-    replayed = await presences.in_session(found, principal, client)
+    replayed = await gateway.presences.in_session(found, principal, client)
     return {
         "lock": found.stream.state.lock if records_clients(found.stream.state) else None,
         "replayed": [described(one) for one in replayed],
@@ -32,12 +27,10 @@ async def connect_client(
 
 
 @delete("/v1/sessions/{session:str}/clients/{client:str}", operation_id="disconnect_client")
-async def disconnect_client(
-    session: Id, client: Id, gateway: TheGateway, presences: ThePresences, principal: ThePrincipal
-) -> None:
+async def disconnect_client(session: Id, client: Id, gateway: TheGateway, principal: ThePrincipal) -> None:
     """Disconnect from a session."""
     found = await gateway.session(session, principal)
-    await presences.leave_session(found, principal, client)
+    await gateway.presences.leave_session(found, principal, client)
 
 
 @post("/v1/sessions/{session:str}/lock", status_code=200, operation_id="take_lock")
@@ -59,16 +52,13 @@ async def pass_lock(session: Id, data: JSONBody[PassLockBody], gateway: TheGatew
 
 
 @put("/v1/clients/{client:str}", operation_id="open_inbox")
-async def open_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> Row:
+async def open_inbox(client: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Connect to the inbox or stay connected, present in every session: repeat it every 10 s."""
-    replayed = await presences.in_inbox(principal, client)
+    replayed = await gateway.presences.in_inbox(principal, client)
     return {"replayed": [described(one) for one in replayed]}
 
 
 @delete("/v1/clients/{client:str}", operation_id="leave_inbox")
-async def leave_inbox(client: Id, presences: ThePresences, principal: ThePrincipal) -> None:
+async def leave_inbox(client: Id, gateway: TheGateway, principal: ThePrincipal) -> None:
     """Disconnect from the inbox."""
-    await presences.leave_inbox(principal, client)
-
-
-HANDLERS: list[Any] = [connect_client, disconnect_client, take_lock, pass_lock, open_inbox, leave_inbox]
+    await gateway.presences.leave_inbox(principal, client)

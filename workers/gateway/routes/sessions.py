@@ -7,14 +7,17 @@ sessions.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from litestar import Response, get, post, put
-from litestar.params import JSONBody, QueryParameter
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
+from litestar.types import ASGIApp
 
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.events import Outcome
+from ledger.core.ids import check_id
 from ledger.core.times import parse_moment, parse_time
 from ledger.log.places import scope_of
 from ledger.stores.port import StreamKey
@@ -23,12 +26,12 @@ from projections import queries
 from projections.sentences import timeline_page
 from projections.sessions import Latest
 from workers.gateway.bodies import OpenSession, ReasonBody
-from workers.gateway.gateway import Gateway
+from workers.gateway.descriptions import Row, session_row_now
+from workers.gateway.events.hints import EventSelection
+from workers.gateway.gateway import After, Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.inboxes import scopes_within
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
-from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
-from workers.gateway.rows import Row, session_row_now
 from workers.gateway.session_opening import open_session as open_by_rules
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, clients_of, moment_json, project_grants
@@ -331,14 +334,43 @@ def _moment(at: str | None) -> tuple[int | None, int | None]:
     return int(at), None
 
 
-HANDLERS: list[Any] = [
-    open_session,
-    list_sessions,
-    read_session,
-    close_session,
-    read_state,
-    read_timeline,
-    read_log,
-    read_outline,
-    verify_session,
+LastEventId = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", required=False, description="Continue after the event with this id"),
 ]
+LastId = Annotated[
+    str | None,
+    QueryParameter(name="last_event_id", required=False, description="The same, where a client cannot send it"),
+]
+STREAM = {
+    200: ResponseSpec(str, media_type="text/event-stream", description="Events without end", generate_examples=False)
+}
+
+
+@get("/v1/sessions/{session:str}/events", operation_id="session_events", responses=STREAM)
+async def session_events(
+    session: Id, gateway: TheGateway, principal: ThePrincipal, header_id: LastEventId = None, query_id: LastId = None
+) -> ASGIApp:
+    """Stream the pending requests (`is_replay`, then `snapshot.end`) or those after `Last-Event-ID`, then new events."""
+    await gateway.session(session, principal)
+    return await gateway.events.of_session(session, principal, header_id or query_id or None)
+
+
+@get("/v1/events", operation_id="all_events", responses=STREAM)
+async def all_events(
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    session: OptionalText = None,
+    tree: OptionalText = None,
+    project: OptionalText = None,
+    agent: OptionalText = None,
+) -> ASGIApp:
+    """Stream which requests of which sessions in reach changed, from now on; `tree` is a session with its sub-agents.
+
+    After `stream.open`, and after `resync`, read what you show: every later change is told.
+    """
+    for name, value in (("session id", session), ("session id", tree), ("project id", project)):
+        if value is not None:
+            check_id(value, name)
+    wanted = EventSelection(session=session, tree=tree, project=project, agent=agent)
+    return await gateway.events.of_all(principal, wanted)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from litestar import Request, Response, delete, get, post
+from litestar import Request, Response, delete, get, post, put
 from litestar.datastructures import Cookie
 from litestar.params import JSONBody
 
+from ledger.access.notifications import NotificationChoice
 from ledger.client.tokens import Made, token_json
+from ledger.core.access_events import QuietHours
 from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
 from ledger.core.times import parse_duration
 from ledger.log.reads import AuditedRead
+from workers.gateway.access import has_within, require_free_name, require_within
+from workers.gateway.asks import IdempotencyKey, derived
 from workers.gateway.authentication import (
     COOKIE,
     SECURE_COOKIE,
@@ -23,13 +27,10 @@ from workers.gateway.authentication import (
     find_token,
     require_same_origin,
 )
-from workers.gateway.bodies import SignInBody, TokenBody
-from workers.gateway.gateway import Gateway
-from workers.gateway.granting_reach import has_within, require_free_name, require_within
-from workers.gateway.idempotency import IdempotencyKey, derived
-from workers.gateway.parameters import Id, OptionalLimit, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.bodies import ChoiceBody, DeviceBody, QuietBody, SignInBody, TokenBody
+from workers.gateway.descriptions import Row
+from workers.gateway.gateway import Gateway, Id, OptionalLimit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import principal_of
-from workers.gateway.rows import Row
 from workers.gateway.settings import BROWSER_DAYS
 from workers.gateway.signing_in import browser_from_link, browser_from_token, secret_for
 
@@ -161,4 +162,46 @@ def _cookie(
     )
 
 
-HANDLERS: list[Any] = [list_tokens, create_token, revoke_token, read_me, sign_in, sign_out]
+@get("/v1/notifications", operation_id="read_notifications")
+async def read_notifications(gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Return the caller's devices and choices, and whether this gateway sends push messages."""
+    return await gateway.notifications.described(principal)
+
+
+@put("/v1/notifications", operation_id="choose_notifications")
+async def choose_notifications(data: JSONBody[ChoiceBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Replace the caller's quiet hours and muted services; from a signed-in browser only."""
+    choice = NotificationChoice(quiet=None if data.quiet is None else _quiet(data.quiet), muted=tuple(data.muted))
+    return await gateway.notifications.choose(principal, choice)
+
+
+@post("/v1/notifications/devices", status_code=201, operation_id="subscribe_device")
+async def subscribe_device(data: JSONBody[DeviceBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Register the caller's browser for push messages, or renew it; from a signed-in browser only."""
+    return await gateway.notifications.subscribe(
+        principal, data.name, data.endpoint, data.keys.p256dh, data.keys.auth, replaces=data.replaces
+    )
+
+
+@post("/v1/notifications/devices/{device:str}/test", status_code=200, operation_id="test_device")
+async def test_device(device: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Send a test message to one of the caller's devices: `accepted`, `gone` or `failed`."""
+    return await gateway.notifications.test(principal, device)
+
+
+@delete("/v1/notifications/devices/{device:str}", status_code=204, operation_id="remove_device")
+async def remove_device(device: Id, gateway: TheGateway, principal: ThePrincipal) -> None:
+    """End push messages on one of the caller's devices."""
+    await gateway.notifications.remove(principal, device)
+
+
+def _quiet(body: QuietBody) -> QuietHours:
+    return QuietHours(
+        begin=_minute(body.begin), until=_minute(body.until), zone=body.zone, days=tuple(body.days), grave=body.grave
+    )
+
+
+def _minute(text: str) -> int:
+    """Return the minute of the day of a time, whose form the body has checked."""
+    hours, _, minutes = text.partition(":")
+    return int(hours) * 60 + int(minutes)

@@ -11,7 +11,7 @@ from workers.bridges.opencode.effects import METADATA_CHARS_MAX, ask_body
 from workers.bridges.opencode.request_tracker import OpencodeVerdict, verdict_of
 from workers.bridges.opencode.shapes import RequestAsked, ShapeError, read_event, read_request
 from workers.bridges.options import BridgeOptions
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 REQUEST: dict[str, Any] = {
     "id": "per_1",

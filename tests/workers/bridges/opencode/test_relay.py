@@ -10,7 +10,7 @@ import pytest
 
 from workers.bridges.opencode.bridge import Relay
 from workers.bridges.opencode.server import place_of
-from workers.transport.errors import BridgeError
+from workers.transport.place import BridgeError
 
 LARGE_BYTES = 3_000_000
 

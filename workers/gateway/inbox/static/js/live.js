@@ -1,4 +1,4 @@
-// Keeps the page current: by the event stream, or by polling where there is none.
+// Keeps the page current: by the hints of the event stream, behind which it asks, or by polling where there is none.
 
 import { NoConnection, Problem, get, path } from "./api.js";
 import { keyOf } from "./store.js";
@@ -11,9 +11,9 @@ const STREAM_RETRY_MS = [1000, 2000, 5000, 10_000];
 const CHECK_MS = 20_000;
 const ASKERS_MS = 5000;
 const LOOKED_UP_MAX = 25;
-const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
+const CHANGING = ["asked", "agreed", "decided", "deadline_moved", "replied", "timeout", "cancelled"];
 
-/** Return the request of an event, with its project and lineage. */
+/** Return the request of an outcome, with its project and lineage. */
 const rowOf = (data) => ({ evaluation: data.evaluation, ...data.request, project: data.project, lineage: data.lineage });
 
 export class Live extends EventTarget {
@@ -25,6 +25,8 @@ export class Live extends EventTarget {
     this.asOf = null;
     this.rebuilding = false; // nothing was found, but the views are not complete
     this.problems = []; // streams that cannot be read; their pending requests are not shown
+    this.hinted = new Map(); // requests that have changed, by key
+    this.turn = Promise.resolve(); // one answer after the other, so that an older one never comes later
     document.addEventListener("visibilitychange", () => this.#visible());
     addEventListener("online", () => this.start());
     requests.addEventListener("doubt", () => this.doubt());
@@ -71,7 +73,13 @@ export class Live extends EventTarget {
   }
 
   /** Fetch the pending requests once; return whether that succeeded. */
-  async poll() {
+  poll() {
+    const done = this.turn.then(() => this.#poll());
+    this.turn = done.catch(() => {});
+    return done;
+  }
+
+  async #poll() {
     const begun = performance.now();
     try {
       const { pending, problems, rebuilding = false } = await get("/v1/pending");
@@ -80,7 +88,7 @@ export class Live extends EventTarget {
       this.dispatchEvent(new Event("problems"));
       const gone = this.requests.replace(pending);
       this.#become(this.source ? "live" : "asking");
-      this.#howTheyEnded(gone);
+      await this.#howTheyEnded(gone);
       this.lastPollMs = performance.now() - begun;
       this.#again(Math.max(POLL_MS, this.lastPollMs * 5));
       return true;
@@ -113,27 +121,52 @@ export class Live extends EventTarget {
     if (this.noStream || this.source || document.hidden) return;
     const source = eventStream("/v1/events");
     this.source = source;
-    let snapshot = [];
     const on = (type, handle) => source.addEventListener(type, (event) => {
       if (this.source === source) handle(event.data ? JSON.parse(event.data) : {});
       this.asOf = Date.now();
     });
     source.addEventListener("error", () => this.#streamFailed(source));
-    on("permission.asked", (row) => (snapshot && row.is_replay ? snapshot.push(row) : this.requests.add(row)));
-    on("snapshot.end", () => {
-      if (snapshot) this.#howTheyEnded(this.requests.replace(snapshot));
-      snapshot = null;
-      clearTimeout(this.timer);
-      this.#become("live");
-    });
-    on("resync", () => { snapshot = []; });
-    on("stream.overrun", () => this.start());
-    for (const type of SETTLING) on(type, (data) => this.requests.settle(rowOf(data), data));
-    on("permission.agreed", (data) => data.approvals && this.requests.patch(keyOf(data), { approvals: data.approvals }));
-    on("permission.decided", (data) => this.requests.line(rowOf(data), { ...data, isByRule: true }));
-    on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
-    on("client.lock_requested", (data) => this.dispatchEvent(new CustomEvent("lock", { detail: data })));
-    for (const type of ["grant.created", "grant.used", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
+    // Every later change is hinted, so what waits by then is read once.
+    for (const type of ["stream.open", "resync"]) on(type, () => this.poll());
+    for (const type of CHANGING) on(`permission.${type}`, (hint) => this.#changed(hint, type));
+    on("client.lock_requested", (hint) => this.#lockRequested(hint));
+    for (const type of ["grant.created", "grant.used", "grant.revoked"]) on(type, () => this.dispatchEvent(new Event("grant")));
+  }
+
+  /** Look at the requests behind the hints, in the next turn. */
+  #changed({ session, request_id }, type) {
+    if (!this.hinted.size) this.turn = this.turn.then(() => this.#look());
+    this.hinted.set(keyOf({ session, request_id }), { session, request_id, isByRule: type === "decided" });
+  }
+
+  async #look() {
+    const hinted = [...this.hinted.values()];
+    this.hinted.clear();
+    if (hinted.length > LOOKED_UP_MAX) {
+      await this.#poll();
+      return new Promise((done) => setTimeout(done, this.lastPollMs)); // a busy ledger is not read without pause
+    }
+    try {
+      await Promise.all(hinted.map((one) => this.#ask(one)));
+    } catch (error) {
+      if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
+      setTimeout(() => this.poll(), POLL_MS);
+    }
+  }
+
+  /** Show a request as it is now; return whether anything is known of it. */
+  async #ask({ session, request_id, isByRule = false }) {
+    const { pending: [row], settled: [result] } = await get("/v1/pending", { session, request: request_id });
+    if (row) this.requests.add(row);
+    else if (result && isByRule) this.requests.line(rowOf(result), { ...result, isByRule });
+    else if (result) this.requests.settle(rowOf(result), result);
+    return Boolean(row ?? result);
+  }
+
+  /** Fetch who asked for a session's lock, which a hint does not say. */
+  async #lockRequested({ session, version }) {
+    const { events: [entry] } = await get(path("/v1/sessions/{}/log", session), { after: version - 1, limit: 1 }).catch(() => ({ events: [] }));
+    if (entry) this.dispatchEvent(new CustomEvent("lock", { detail: { session, by: entry.actor.name, event: entry.event } }));
   }
 
   #streamFailed(source) {
@@ -164,12 +197,11 @@ export class Live extends EventTarget {
     }
   }
 
-  /** Fetch the outcomes of requests that ended without an event. */
+  /** Fetch the outcomes of requests that do not wait any more. */
   async #howTheyEnded(gone) {
     for (const row of gone.slice(0, LOOKED_UP_MAX)) {
       try {
-        const result = await get(path("/v1/sessions/{}/asks/{}", row.session, row.request_id));
-        if (result.outcome) this.requests.settle(row, result);
+        if (!(await this.#ask(row))) this.requests.drop(keyOf(row));
       } catch (error) {
         if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
         this.requests.drop(keyOf(row));

@@ -1,4 +1,4 @@
-// Outcomes of requests in words, as `workers/presentation/outcomes.py` says them; a test compares them.
+// Outcomes of requests in words, as `workers/presentation/words.py` says them; a test compares them.
 
 import { LABELS, OUTCOMES } from "./labels.js";
 

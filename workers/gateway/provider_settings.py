@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Collection
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -101,33 +101,21 @@ class _ProxyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: str = "1h"
 
 
-class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
+class OidcSettings(_OidcFile, frozen=True, kw_only=True):
     """A provider and its people's roles. `session_ms` limits how long a change of groups has no effect."""
 
-    issuer: str
-    client_id: str
     client_secret: str | None
-    label: str
-    scopes: tuple[str, ...]
-    name_claim: str
-    groups_claim: str
     session_ms: int
     skew_ms: int
-    roles: tuple[RoleOfGroup, ...]
 
 
-class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
+class ProxySettings(_ProxyFile, frozen=True, kw_only=True):
     """A proxy that authenticates people: the address it connects from, and the secret that it sends."""
 
     networks: tuple[Network, ...]
     by_socket: bool
     secret: str
-    label: str
-    secret_header: str
-    name_header: str
-    groups_header: str
     session_ms: int
-    roles: tuple[RoleOfGroup, ...]
 
 
 def read_oidc(path: Path) -> OidcSettings:
@@ -141,16 +129,10 @@ def read_oidc(path: Path) -> OidcSettings:
     if "openid" not in file.scopes:
         raise InputError(f"`{path}`: `scopes` must hold `openid`")
     return OidcSettings(
-        issuer=file.issuer,
-        client_id=file.client_id,
+        **_members(file),
         client_secret=None if file.client_secret_file is None else _secret(path, file.client_secret_file),
-        label=file.label,
-        scopes=file.scopes,
-        name_claim=file.name_claim,
-        groups_claim=file.groups_claim,
         session_ms=_bounded(path, "session", file.session, SESSION_MS_MAX),
         skew_ms=_bounded(path, "clock_skew", file.clock_skew, SKEW_MS_MAX),
-        roles=file.roles,
     )
 
 
@@ -165,17 +147,18 @@ def read_proxy(path: Path) -> ProxySettings:
     secret = _secret(path, file.secret_file)
     if len(secret) < SECRET_CHARS_MIN:
         raise InputError(f"`{path}`: the secret in `{file.secret_file}` is shorter than {SECRET_CHARS_MIN} characters")
+    headers = ("secret_header", "name_header", "groups_header")
     return ProxySettings(
+        **{**_members(file), **{name: getattr(file, name).lower() for name in headers}},
         networks=tuple(_network(path, one) for one in file.addresses if one != UNIX),
         by_socket=UNIX in file.addresses,
         secret=secret,
-        label=file.label,
-        secret_header=file.secret_header.lower(),
-        name_header=file.name_header.lower(),
-        groups_header=file.groups_header.lower(),
         session_ms=_bounded(path, "session", file.session, SESSION_MS_MAX),
-        roles=file.roles,
     )
+
+
+def _members(file: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(file, name) for name in file.__struct_fields__}
 
 
 def is_safe_url(url: str) -> bool:
