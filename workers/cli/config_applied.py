@@ -28,7 +28,6 @@ from workers.cli.config_files import (
     read_settings,
     require_private,
 )
-from workers.cli.options import is_anything_here, user_file
 from workers.cli.output import CommandOutput
 from workers.transport.place import ADDRESS, TOKEN, BridgeError, parse_place
 from workers.transport.trusted import (
@@ -38,8 +37,10 @@ from workers.transport.trusted import (
     TrustRecord,
     config_folder,
     folders_above,
+    is_anything_here,
     load_records,
     trust_file,
+    user_file,
 )
 from workers.transport.trusted import digest_of_file as digest_of
 

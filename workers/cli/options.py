@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -36,28 +35,11 @@ class DocumentedCommand(click.Command):
                     formatter.write(f"{' ' * formatter.current_indent}{example}\n")
 
 
-def user_file() -> str:
-    """Return the path of the user's own configuration file, which need not exist."""
-    from workers.transport.trusted import config_folder  # noqa: PLC0415 - hooks need none
-
-    return f"{config_folder()}/config.toml"
-
-
-def is_anything_here() -> bool:
-    """Return whether a configuration file counts that a command in the working folder has to look at."""
-    from workers.transport import trusted  # noqa: PLC0415 - as above
-
-    try:
-        folders = trusted.folders_above(os.getcwd())  # noqa: PTH109 - the folder as it is named
-    except FileNotFoundError:
-        return False
-    candidates = [user_file(), trusted.trust_file(), *(f"{one}/{trusted.PROJECT_FILE}" for one in folders)]
-    return trusted.files_are_read() and any(map(os.path.lexists, candidates))
-
-
 def _defaults(path: tuple[str, ...], command: click.Command, args: Sequence[str]) -> dict[str, Any] | None:
     if path[0] in ("completion", "config", "hook", "init"):
         return None
+    from workers.transport.trusted import is_anything_here  # noqa: PLC0415 - hooks need none
+
     if not is_anything_here():
         return None
     from workers.cli.config_applied import defaults  # noqa: PLC0415 - slow to import, and only files need it

@@ -18,7 +18,7 @@ from joserfc.jws import JWSRegistry
 
 from ledger.core.errors import LedgerError, UnauthorizedError
 from workers.gateway.provider_settings import OidcSettings, is_safe_url
-from workers.gateway.signing_in import Visit
+from workers.gateway.visits import Visit
 
 ANSWER_SECONDS: Final = 10.0
 FRESH_SECONDS: Final = 3600.0

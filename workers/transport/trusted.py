@@ -63,6 +63,21 @@ Records = dict[str, TrustRecord]
 """The records by the absolute path of the project's file."""
 
 
+def user_file() -> str:
+    """Return the path of the user's own configuration file, which need not exist."""
+    return f"{config_folder()}/config.toml"
+
+
+def is_anything_here() -> bool:
+    """Return whether a configuration file counts that a command in the working folder has to look at."""
+    try:
+        folders = folders_above(os.getcwd())  # noqa: PTH109 - the folder as it is named
+    except FileNotFoundError:
+        return False
+    candidates = [user_file(), trust_file(), *(f"{one}/{PROJECT_FILE}" for one in folders)]
+    return files_are_read() and any(map(os.path.lexists, candidates))
+
+
 def config_folder() -> str:
     """Return the folder of the user's own configuration: `permission-ledger` in the desktop standard's folder."""
     base = os.environ.get("XDG_CONFIG_HOME", "")

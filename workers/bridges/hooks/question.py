@@ -25,11 +25,21 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from workers.bridges.askers import Asker
-    from workers.bridges.hooks.claude import Transcript
     from workers.bridges.hooks.settings import HookSettings
+
+    class OwnPrompt(Protocol):
+        """The client's own prompt beside the hook, as far as its answers are known."""
+
+        prompt: str
+        """Its name in the log."""
+
+        def rejection(self, request_id: str) -> str | None: ...
+        def rejection_at_the_end(self, request_id: str) -> str | None: ...
+        def record(self, path: str, request_id: str, words: str) -> bool: ...
+
 
 RULES_BYTES_MAX = 512 * 1024
 
@@ -97,7 +107,7 @@ class HookedCall:
         self._asker: Asker | None = None
         self._attached = False
         self._waits_for: str | None = None
-        self.transcript: Transcript | None = None
+        self.transcript: OwnPrompt | None = None
         """Of an agent that asks its user at the same time."""
 
     def answer(self, until: float) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from workers.gateway.descriptions import Row
 from workers.gateway.gateway import Gateway, OptionalText, TheGateway
 from workers.gateway.principals import ForbiddenError
 from workers.gateway.provider_settings import ProxySettings, RoleOfGroup, granted
-from workers.gateway.signing_in import VISIT_SECONDS, Visits
+from workers.gateway.visits import VISIT_SECONDS, Visits
 
 
 def person_of_proxy(
