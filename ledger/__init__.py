@@ -11,10 +11,9 @@ TYPE_CHECKING = False  # `typing` is slow to import, and hooks import leaves of 
 
 if TYPE_CHECKING:
     from ledger.client.claims import Claim, Permit
-    from ledger.client.connection import ClientConnection
     from ledger.client.ledger import Ledger
     from ledger.client.results import Approved, Pending, Result
-    from ledger.client.session import Session
+    from ledger.client.session import ClientConnection, Session
     from ledger.client.sync import SyncClientConnection, SyncLedger, SyncSession
     from ledger.core.errors import (
         AlreadyAnsweredError,
@@ -106,10 +105,9 @@ __all__ = [
 
 _MODULES = {
     "ledger.client.claims": ("Claim", "Permit"),
-    "ledger.client.connection": ("ClientConnection",),
     "ledger.client.ledger": ("Ledger",),
     "ledger.client.results": ("Approved", "Pending", "Result"),
-    "ledger.client.session": ("Session",),
+    "ledger.client.session": ("ClientConnection", "Session"),
     "ledger.client.sync": ("SyncClientConnection", "SyncLedger", "SyncSession"),
     "ledger.core.errors": (
         "AlreadyAnsweredError",

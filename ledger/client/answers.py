@@ -26,7 +26,7 @@ from ledger.session.signed_claims import answer_claims
 from ledger.session.state import SessionState, Settled, in_order
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.parts import Parts
 
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class SessionAnswers:
     """The answers to the requests of one session."""
 
-    def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
+    def __init__(self, ledger: Parts, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
         self._ledger = ledger
         self._stream = stream
         self._grounds = grounds

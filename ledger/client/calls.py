@@ -55,7 +55,7 @@ from ledger.session.state import Request, SessionState, is_held
 from ledger.stores.port import Position
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.parts import Parts
 
 
 log = logging.getLogger(__name__)
@@ -218,7 +218,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
 class Calls:
     """The requests of one session, from the ask to the result on which the asker acts."""
 
-    def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds) -> None:
+    def __init__(self, ledger: Parts, stream: Stream[SessionState], grounds: Grounds) -> None:
         self._ledger = ledger
         self._stream = stream
         self._grounds = grounds

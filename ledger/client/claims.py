@@ -41,7 +41,7 @@ from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, Rele
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.parts import Parts
 
 
 async def operands_here(call: Call, home: str | None) -> tuple[Operand, ...] | None:
@@ -89,7 +89,7 @@ class RunEnd(TypedDict, total=False):
 class SessionClaims:
     """The claims of one session."""
 
-    def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
+    def __init__(self, ledger: Parts, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
         self._ledger = ledger
         self._stream = stream
         self._grounds = grounds
@@ -322,7 +322,7 @@ class PermitBlock:
 class SessionRuns(ABC):
     """The calls of `Session` about running what was allowed."""
 
-    _ledger: Ledger
+    _ledger: Parts
     _claims: SessionClaims
     _stream: Stream[SessionState]
 

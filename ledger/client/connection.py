@@ -1,20 +1,22 @@
-"""The connection of a person's client to a session."""
+"""The clients of people that are connected to a session: their leases, and the input lock."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from ledger.client.results import Pending, Result
-from ledger.core.errors import LedgerError
+from ledger.client.results import Pending, pending_of
 from ledger.core.events import Actor, Presence
 from ledger.core.limits import DURATION_MS_MAX, LEASE_MS
-from ledger.core.requests import Answer
+from ledger.session.commands import Connect, Disconnect, PassLock, TakeLock
 from ledger.stores.store import Clock
 
 if TYPE_CHECKING:
-    from ledger.client.session import Session
+    from ledger.client.grounds import Grounds
+    from ledger.client.parts import Parts
+    from ledger.log.plans import Done
+    from ledger.log.stream import Stream
+    from ledger.session.state import SessionState
 
 log = logging.getLogger(__name__)
 
@@ -28,43 +30,49 @@ def lease_ms(clock: Clock, *, is_held: bool) -> int:
     return DURATION_MS_MAX if is_held and clock.is_moved_by_hand else LEASE_MS
 
 
-class ClientConnection:
-    """A client's connection to a session: the requests replayed to it, and its lease."""
+class SessionClients:
+    """The part of a session about clients."""
 
-    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
-        self.session = session
-        self.client_id = presence.client_id
-        self.replayed = replayed
-        self._presence = presence
-        self._actor = actor
-        self._renewing: asyncio.Task[None] | None = None
+    id: str
+    _ledger: Parts
+    _stream: Stream[SessionState]
+    _grounds: Grounds
 
-    async def renew(self) -> None:
-        """Renew the client's lease, which otherwise ends after 30 s."""
-        await self.session.renew_lease(self._presence, is_held=self._renewing is not None)
+    async def connect_by_inbox(self, presence: Presence, actor: Actor) -> list[Pending]:
+        """Connect a client whose presence is the lease of its inbox; return the pending requests for replay."""
+        done = await self._grounds.by_current_rules(self._connect, presence, actor)
+        return pending_of(done.state, is_replay=True)
 
-    async def disconnect(self) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-            self._renewing = None
-        await self.session.disconnect(self.client_id, actor=self._actor)
+    async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
+        state = await self._stream.refresh()
+        command = Connect(
+            actor=actor, client_id=presence.client_id, name=presence.name, live=await self._grounds.live(state)
+        )
+        return await self._stream.submit(command)
 
-    async def reply(self, /, request_id: str, reply: Answer, **more: Any) -> Result:
-        """Answer as this client."""
-        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
+    async def present(self) -> tuple[Presence, ...] | None:
+        """Return the clients that are online: in this session, and in inboxes that reach it; None if unknown."""
+        live = await self._grounds.read_live(await self._grounds.folded())
+        return live.all() if live.is_known else None
 
-    async def __aenter__(self) -> Self:
-        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
-        await self.renew()
-        return self
+    async def leases(self) -> tuple[Presence, ...]:
+        """Return the clients with a lease in this session, without inboxes. Raises DamageError, StoreError."""
+        (found,) = await self._ledger.store.leases([self.id])
+        return found
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.disconnect()
+    async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
+        """Renew a client's lease; `is_held`: it is renewed automatically."""
+        await self._ledger.store.lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
 
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            try:
-                await self.renew()
-            except LedgerError as error:
-                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)
+    async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
+        await self._ledger.store.lease(self.id, Presence(client_id, ""), 0)
+        await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+
+    async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:
+        """Take the input lock, or request it, after which it passes in 10 s. Return True if it is held now."""
+        done = await self._stream.submit(TakeLock(actor=self._ledger.actor(actor, "person"), client_id=client_id))
+        return done.state.lock == client_id
+
+    async def pass_lock(self, client_id: str, to: str, *, actor: Actor | str | None = None) -> None:
+        who = self._ledger.actor(actor, "person")
+        await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))

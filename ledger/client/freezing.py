@@ -23,15 +23,19 @@ from ledger.core.requests import check_message
 from ledger.log.freezes import Freezes
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from collections.abc import Awaitable, Callable
+
+    from ledger.client.context import Context
+    from ledger.client.lookups import WaitingSessions
 
 
 class Freezing:
     """The freezes of a ledger. While one is in force, nothing is allowed or claimed within its reach."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._freezes: Freezes = ledger.streams.freezes
+    def __init__(self, context: Context, waiting: WaitingSessions) -> None:
+        self._context = context
+        self._waiting = waiting
+        self._freezes: Freezes = context.streams.freezes
 
     async def freeze(
         self, project: str | None = None, *, reason: str | None = None, actor: Actor | str | None = None
@@ -44,7 +48,7 @@ class Freezing:
         project = None if project is None else check_id(project, "project id")
         await self._freezes.repair()
         command = StartFreeze(
-            actor=self._ledger.actor(actor, "person"), project=project, reason=check_message(reason, "reason")
+            actor=self._context.actor(actor, "person"), project=project, reason=check_message(reason, "reason")
         )
         await self._written(command)
         found = self._freezes.state.over(project)
@@ -64,10 +68,10 @@ class Freezing:
         await self._freezes.repair()
         ended = next((one for one in self._freezes.state.in_force() if one.project == project), None)
         command = EndFreeze(
-            actor=self._ledger.actor(actor, "person"), project=project, reason=check_message(reason, "reason")
+            actor=self._context.actor(actor, "person"), project=project, reason=check_message(reason, "reason")
         )
         await self._written(command)
-        await self._ledger.waiting.resume(project)
+        await self._waiting.resume(project)
         return ended
 
     async def in_force(self) -> tuple[Freeze, ...]:
@@ -83,7 +87,7 @@ class Freezing:
         if not state.version:
             return []
         at = self._freezes.stream.position
-        flags = await self._ledger.store.flags()
+        flags = await self._context.store.flags()
         return [number for number, flag in enumerate(flags) if flag is not None and flag.verified and flag.at < at]
 
     async def _written(self, command: StartFreeze | EndFreeze) -> None:
@@ -95,9 +99,10 @@ class Freezing:
 class Holding:
     """The legal holds of a ledger. While one is in force, nothing within its reach is redacted."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._stream = ledger.streams.holds()
+    def __init__(self, context: Context, attach: Callable[[str], Awaitable[object]]) -> None:
+        self._context = context
+        self._attach = attach
+        self._stream = context.streams.holds()
 
     async def place(
         self, *, project: str | None = None, session: str | None = None, reason: str, actor: Actor | str | None = None
@@ -109,11 +114,11 @@ class Holding:
         """
         reach = _reach(project, session)
         if session is not None:
-            await self._ledger.attach(session)
+            await self._attach(session)
         why = check_message(reason, "reason")
         if not why:
             raise InputError("a hold needs its reason")
-        state = await self._written(PlaceHold(actor=self._ledger.actor(actor, "person"), reach=reach, reason=why))
+        state = await self._written(PlaceHold(actor=self._context.actor(actor, "person"), reach=reach, reason=why))
         placed = state.holds.get(reach)
         if placed is None:
             raise InDoubtError(f"{reach.place}: the hold was lifted in the same moment; repeat the command")
@@ -134,7 +139,7 @@ class Holding:
         reach = _reach(project, session)
         ended = (await self._refreshed()).holds.get(reach)
         await self._written(
-            LiftHold(actor=self._ledger.actor(actor, "person"), reach=reach, reason=check_message(reason, "reason"))
+            LiftHold(actor=self._context.actor(actor, "person"), reach=reach, reason=check_message(reason, "reason"))
         )
         return ended
 

@@ -17,7 +17,7 @@ from ledger.session.would_run import would_run
 from ledger.stores.port import StreamKey
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.log.streams import Streams
 
 
 class GrantUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,18 +66,23 @@ def grants_behind(state: SessionState, settled: Settled) -> tuple[str, ...]:
     return () if answered is None else answered.grants
 
 
-async def uses_of(ledger: Ledger, key: StreamKey, grant_id: str) -> Survey[GrantUse]:
-    """Return the calls that a grant of this stream let through, in order of time, and the sessions without an answer."""
+async def uses_of(
+    streams: Streams, users_of_grant: Callable[[str], AsyncIterator[list[StreamKey]]], key: StreamKey, grant_id: str
+) -> Survey[GrantUse]:
+    """Return the calls that a grant of this stream let through, in order of time, and the sessions without an answer.
+
+    `users_of_grant` iterates over the sessions that may have used a grant without a limit.
+    """
 
     async def read(one: StreamKey) -> SessionState:
-        return await ledger.streams.session(one.id).refresh()
+        return await streams.session(one.id).refresh()
 
     if key.kind == "session":
         states = await survey([key], read)
         grant = next((one.grants[grant_id] for one in states.rows), None)
     else:
-        grant = (await ledger.streams.project(key.id).refresh()).grants[grant_id]
-        states = await _read_all(_sessions(ledger, grant), read)
+        grant = (await streams.project(key.id).refresh()).grants[grant_id]
+        states = await _read_all(_sessions(users_of_grant, grant), read)
     found = [use for state in states.rows for use in _uses_in(state, key, grant_id)]
     if grant is not None and grant.uses is not None:
         found = list(_exact(grant, found, {state.session_id: state for state in states.rows}))
@@ -94,10 +99,12 @@ async def _read_all(
     return found
 
 
-async def _sessions(ledger: Ledger, grant: StandingGrant) -> AsyncIterator[list[StreamKey]]:
+async def _sessions(
+    users_of_grant: Callable[[str], AsyncIterator[list[StreamKey]]], grant: StandingGrant
+) -> AsyncIterator[list[StreamKey]]:
     """Iterate over the sessions that may have used a grant of a project."""
     if grant.uses is None:
-        async for keys in ledger.lookups.users_of_grant(grant.grant_id):
+        async for keys in users_of_grant(grant.grant_id):
             yield keys
     else:
         yield [StreamKey("session", session) for session in dict.fromkeys(use.session for use in grant.taken)]

@@ -22,7 +22,7 @@ from ledger.session.judging import UsesWantedError
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
 
 INBOX_FRESH_SECONDS: Final = 1.0
 """The age from which on open inboxes are read again."""
@@ -34,8 +34,8 @@ INBOX_KNOWN_SECONDS: Final = 10.0
 class InboxPresence:
     """The open inboxes of all people; `is_cached` False reads them each time."""
 
-    def __init__(self, ledger: Ledger, *, is_cached: bool) -> None:
-        self._ledger = ledger
+    def __init__(self, context: Context, *, is_cached: bool) -> None:
+        self._context = context
         self._is_cached = is_cached
         self._inboxes: tuple[Inbox, ...] = ()
         self._read_at = float("-inf")
@@ -53,7 +53,7 @@ class InboxPresence:
     async def current(self, session: str, project: str | None) -> tuple[Presence, ...]:
         """Return the clients with an open inbox that reaches this session, at most a second old."""
         if not self._is_cached:
-            return present_in(await open_inboxes(self._ledger.store), session, project)
+            return present_in(await open_inboxes(self._context.store), session, project)
         is_fresh = time.monotonic() - self._read_at <= INBOX_FRESH_SECONDS
         inboxes = self._inboxes if is_fresh else await asyncio.shield(self._look_soon())
         return present_in(inboxes, session, project)
@@ -68,7 +68,7 @@ class InboxPresence:
 
     async def _look(self) -> tuple[Inbox, ...]:
         try:
-            inboxes = await open_inboxes(self._ledger.store)
+            inboxes = await open_inboxes(self._context.store)
             if self._looking is asyncio.current_task():
                 self._inboxes, self._read_at = inboxes, time.monotonic()
         finally:
@@ -100,11 +100,11 @@ TRIES_OF_ASSUMED: Final = 2
 class Grounds:
     """The state of a session's stream, and the other inputs of its commands."""
 
-    def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
-        self._ledger = ledger
+    def __init__(self, context: Context, inboxes: InboxPresence, stream: Stream[SessionState]) -> None:
+        self._context = context
         self._stream = stream
-        self._inboxes = ledger.inboxes
-        self._freezes = ledger.streams.freezes
+        self._inboxes = inboxes
+        self._freezes = context.streams.freezes
         self._presence_until = float("-inf")
         """When commands stop reading leases ahead, by this machine's monotonic clock."""
         self._looking: asyncio.Task[Live] | None = None
@@ -118,19 +118,19 @@ class Grounds:
 
     async def policy(self, state: SessionState) -> Policy:
         """Return the compiled rules of a state. Raises RulesUnreadableError, StoreError, InDoubtError."""
-        policies = self._ledger.policies
+        policies = self._context.policies
         known = policies.known(state)
         return known or policies.of(state, await self.rules(state))
 
     async def rules(self, state: SessionState) -> PolicySource:
         """Return the rules of a state. Errors as of `policy`."""
-        return await self._ledger.streams.rulesets.of(state)
+        return await self._context.streams.rulesets.of(state)
 
     async def project(self, state: SessionState) -> Stream[ProjectState] | None:
         """Return the folded stream of the session's project; None for a session without one."""
         if state.project is None:
             return None
-        stream = self._ledger.streams.project(state.project)
+        stream = self._context.streams.project(state.project)
         if not stream.folded:
             await stream.refresh()
         return stream
@@ -165,7 +165,7 @@ class Grounds:
         await asyncio.sleep(0)
         if self._looking is asyncio.current_task():
             self._looking = self._looking_for = None
-        store = self._ledger.store
+        store = self._context.store
         inbox = self._inboxes.current(state.session_id, state.project)
 
         async def read() -> tuple[tuple[Presence, ...], tuple[Presence, ...]]:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
-from ledger.client.freezing import Freezing, Holding
 from ledger.client.grant_list import GrantList
 from ledger.client.grant_uses import GrantUse, uses_of
-from ledger.client.grounds import InboxPresence
-from ledger.client.lookups import Lookups, WaitingSessions, waiting_first
-from ledger.client.machine import default_actor_name
-from ledger.client.notification_choices import NotificationChoices
-from ledger.client.passkeys import PasskeyBook
+from ledger.client.lookups import waiting_first
+from ledger.client.parts import Parts
 from ledger.client.pending_list import PendingList
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
-from ledger.client.redacting import Redacting
 from ledger.client.results import Approved, Pending, Result, approved_in_project, pending_of
 from ledger.client.session_options import policy_source_of, run_limits, settings_of
 from ledger.client.store_connection import StoreConnection, masks_are_on, masks_of
-from ledger.client.tokens import Tokens
 from ledger.core.errors import AgentAction, InputError, UnknownGrantError, UnknownRequestError, UnknownSessionError
 from ledger.core.events import (
     Actor,
@@ -36,7 +29,7 @@ from ledger.core.events import (
 )
 from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
-from ledger.core.requests import Answer, check_actor, check_folder, check_message, check_name, check_uses, make_question
+from ledger.core.requests import Answer, check_folder, check_message, check_name, check_uses, make_question
 from ledger.core.timeouts import Timeouts
 from ledger.core.times import check_duration_ms
 from ledger.log.archive.archive import all_streams, with_archive
@@ -52,17 +45,14 @@ from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
 from ledger.stores.durability import Durability
 from ledger.stores.port import StreamKey
-from ledger.stores.store import Clock, Store
+from ledger.stores.store import Clock
 from ledger.stores.urls import open_store, url_of_environment
 
 if TYPE_CHECKING:
-    from ledger.client.policies import CompiledPolicies
     from ledger.client.session import Session
 
-_RUNNER_CHARS: Final = 200
 
-
-class Ledger:
+class Ledger(Parts):
     """A ledger, opened by `async with Ledger.connect(url)`. One for each process; safe to use from many tasks."""
 
     def __init__(
@@ -74,17 +64,9 @@ class Ledger:
         clock: Clock | None = None,
         masks: bool = True,
     ) -> None:
+        super().__init__(plugins=plugins, actor=actor, is_on_time=clock is None)
         self._connection = connection
         self._has_masks = masks
-        self.actor_name = check_name(actor or default_actor_name(), "actor")
-        self.runner_name = f"{self.actor_name[:_RUNNER_CHARS]}#{token_hex(4)}"
-        """The runner of this opened ledger, which no other process has."""
-        self.deciders = plugins
-        self._store: Store | None = None
-        self._streams: Streams | None = None
-        self.waiting = WaitingSessions(self)
-        self.lookups = Lookups(self)
-        self.inboxes = InboxPresence(self, is_cached=clock is None)
 
     @classmethod
     def connect(
@@ -126,27 +108,10 @@ class Ledger:
             await self._streams.close()
         await self._connection.close()
 
-    @cached_property
-    def policies(self) -> CompiledPolicies:
-        """The compiled rules of this opened ledger."""
-        from ledger.client.policies import CompiledPolicies  # noqa: PLC0415 - see `handle_of`
-
-        return CompiledPolicies()
-
     @property
     def server_url(self) -> str:
         """Return the URL of the server in use, including its password; for an embedded one that of its socket."""
         return self._connection.url
-
-    @property
-    def store(self) -> Store:
-        assert self._store is not None, "use it as `async with Ledger.connect(...) as ledger`"
-        return self._store
-
-    @property
-    def streams(self) -> Streams:
-        assert self._streams is not None, "use it as `async with Ledger.connect(...) as ledger`"
-        return self._streams
 
     # --- sessions ---------------------------------------------------------------------------------------------------
 
@@ -269,36 +234,6 @@ class Ledger:
         async for key in all_streams(self.store):
             if key.kind == "session":
                 yield key.id
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        """The access tokens of the gateway."""
-        return Tokens(self)
-
-    @cached_property
-    def passkeys(self) -> PasskeyBook:
-        """The passkeys of people, and the answers that they sign."""
-        return PasskeyBook(self)
-
-    @cached_property
-    def freezes(self) -> Freezing:
-        """The freezes of the ledger or of a project, which stop everything there."""
-        return Freezing(self)
-
-    @cached_property
-    def holds(self) -> Holding:
-        """The legal holds of sessions and projects, which forbid redaction there."""
-        return Holding(self)
-
-    @cached_property
-    def notifications(self) -> NotificationChoices:
-        """The devices of people that receive push messages, and their choices about notifications."""
-        return NotificationChoices(self)
-
-    @property
-    def redactions(self) -> Redacting:
-        """Return the redactions of the ledger: content taken out of its log."""
-        return Redacting(self)
 
     # --- requests anywhere ------------------------------------------------------------------------------------------
 
@@ -455,7 +390,9 @@ class Ledger:
 
     async def uses_of(self, grant_id: str) -> Survey[GrantUse]:
         """Return the calls that a grant let through, in order of time; also of an ended one. Raises UnknownGrantError."""
-        return await uses_of(self, await self._named_grant(check_id(grant_id, "grant id")), grant_id)
+        return await uses_of(
+            self.streams, self.lookups.users_of_grant, await self._named_grant(check_id(grant_id, "grant id")), grant_id
+        )
 
     async def stream_of_grant(self, grant_id: str) -> StreamKey:
         """Return the stream of a grant, revoked ones included. Raises UnknownGrantError."""
@@ -500,12 +437,6 @@ class Ledger:
             known = state.clients.get(client_id)
             if known is not None and known.name == who.name and records_clients(state):
                 await self.handle_of(state.session_id).disconnect(client_id, actor=who)
-
-    def actor(self, actor: Actor | str | None, kind: str) -> Actor:
-        """Return the author of an event: as given, else this process's own name."""
-        if isinstance(actor, Actor):
-            return check_actor(actor)
-        return Actor(kind, self.actor_name if actor is None else check_name(actor, "actor"))
 
 
 def named_url(url: str | None) -> str:

@@ -8,16 +8,16 @@ partition with their views, the streams there are compared now, and those that a
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
 from ledger.client.results import Pending, pending_of
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, DamageError, InputError, SessionClosedError
-from ledger.core.events import Asked
+from ledger.core.events import Actor, Asked, CancelCause
 from ledger.core.ids import is_id
 from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, field_of, parts_of
 from ledger.log.plans import SYSTEM
@@ -35,9 +35,10 @@ from ledger.log.viewed import (
 from ledger.session.releases import releases
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import FoundFields, Position, StreamKey
+from ledger.stores.store import Store
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
 
 KNOWN_IN_MAX: Final = 200
 """The sessions with one request id that are read; beyond them only those with pending requests."""
@@ -58,8 +59,8 @@ ALIKE_CHARS: Final = 4
 class Lookups:
     """The lookups of a ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def of_request(self, request_id: str) -> Survey[SessionState]:
         """Return the sessions that know a request id, and those that cannot be read.
@@ -68,7 +69,7 @@ class Lookups:
         """
         if not is_id(request_id):
             return Survey([], [])
-        store = self._ledger.store
+        store = self._context.store
         found = await self._look_up(REQUESTS_VIEW, field_of(request_id, ""), KNOWN_IN_MAX + 1)
         # An agent chooses its ids: many sessions may have one.
         is_known_in_many = len(found.fields) > KNOWN_IN_MAX
@@ -90,7 +91,7 @@ class Lookups:
         return known
 
     async def _knowing(self, keys: Iterable[StreamKey], request_id: str) -> Survey[SessionState]:
-        streams = self._ledger.streams
+        streams = self._context.streams
         states = await survey(keys, lambda key: streams.session(key.id).refresh())
         return Survey([one for one in states.rows if one.find(request_id) is not None], states.problems)
 
@@ -109,7 +110,7 @@ class Lookups:
         return having
 
     async def _having(self, keys: Iterable[StreamKey], grant_id: str) -> Survey[StreamKey]:
-        streams = self._ledger.streams
+        streams = self._context.streams
 
         async def read(key: StreamKey) -> StreamKey | None:
             stream: Stream[Any] = streams.project(key.id) if key.kind == "project" else streams.session(key.id)
@@ -133,7 +134,7 @@ class Lookups:
         Of many streams with a line of a feed only those are named that are ahead of their views.
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
-        store = self._ledger.store
+        store = self._context.store
         found = await store.look_up(view, prefix, count)
         if len(found.ahead) <= AHEAD_MAX:
             return found
@@ -151,7 +152,7 @@ class Lookups:
         """Iterate over the streams of these partitions that are ahead of their views, except those read already."""
         if not partitions:
             return
-        store = self._ledger.store
+        store = self._context.store
         async for page in pages_of_streams(store, frozenset(partitions)):
             wanted = [key for key in page if key.kind in kinds and key not in read]
             if found := await streams_behind(store, wanted):
@@ -164,7 +165,7 @@ class Lookups:
         """
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
-        store = self._ledger.store
+        store = self._context.store
         found = await self._look_up(WAITING_VIEW, NAMED + part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
@@ -176,7 +177,7 @@ class Lookups:
             named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
         states = await survey(
             (StreamKey("session", one) for one in sorted(named)),
-            lambda key: self._ledger.streams.session(key.id).as_of_now(),
+            lambda key: self._context.streams.session(key.id).as_of_now(),
         )
         waiting = (one for state in states.rows for one in pending_of(state))
         return [one for one in waiting if one.request.request_id.startswith(part)]
@@ -186,7 +187,7 @@ class Lookups:
         view = WAITING_VIEW if what == "pending requests" else STANDING_VIEW
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.view_page(view, NAMED + part, ALIKE_COUNT + 1)
+        found = await self._context.store.view_page(view, NAMED + part, ALIKE_COUNT + 1)
         ids = [parts_of(field)[1:] for field in found]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""
@@ -204,10 +205,10 @@ def waiting_first(known: Survey[SessionState]) -> list[str]:
     return waiting or [state.session_id for state in known.rows]
 
 
-async def asked_event(ledger: Ledger, key: StreamKey, at: Position) -> Asked | None:
+async def asked_event(store: Store, key: StreamKey, at: Position) -> Asked | None:
     """Return the ask at a position; None where the log does not have it, or not its content."""
     try:
-        entry = await entry_at(ledger.store, key, at)
+        entry = await entry_at(store, key, at)
         if entry is None:
             return None
         event = codec.decode(entry.payload, entry.content).event
@@ -221,16 +222,34 @@ log = logging.getLogger(__name__)
 PENDING_SESSIONS_MAX = 100_000
 
 
-class WaitingSessions:
-    """The sessions of a ledger with pending requests."""
+class ReleasedAnswers(Protocol):
+    """The part of a session that releases its requests."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    async def resume(self) -> object: ...
+
+    async def release(self, *, everywhere: bool = False) -> object: ...
+
+
+class WaitingSession(Protocol):
+    """A session with pending requests, as far as it is changed here."""
+
+    @property
+    def answers(self) -> ReleasedAnswers: ...
+
+    async def cancel(self, request_id: str, /, *, cause: CancelCause, actor: Actor) -> object: ...
+
+
+class WaitingSessions:
+    """The sessions of a ledger with pending requests. `handle_of` makes the handle of one by its id."""
+
+    def __init__(self, context: Context, handle_of: Callable[[str], WaitingSession]) -> None:
+        self._context = context
+        self._handle_of = handle_of
         self._told: set[StreamProblem] = set()
 
     async def survey(self) -> Survey[SessionState]:
         """Return the current states, and the sessions that cannot be read."""
-        due = await self._ledger.store.due(None, PENDING_SESSIONS_MAX)
+        due = await self._context.store.due(None, PENDING_SESSIONS_MAX)
         found = await self._states_of(session_id for session_id, _ in due)
         # The index of deadlines also has sessions with nothing but open claims.
         waiting = [state for state in found.rows if is_waiting(state)]
@@ -248,7 +267,7 @@ class WaitingSessions:
         return found.rows
 
     async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
-        streams = self._ledger.streams
+        streams = self._context.streams
         return await survey(
             (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).as_of_now()
         )
@@ -260,7 +279,7 @@ class WaitingSessions:
                 if request.token_id == token_id:
                     # Answered meanwhile.
                     with suppress(AlreadyAnsweredError):
-                        await self._ledger.handle_of(state.session_id).cancel(
+                        await self._handle_of(state.session_id).cancel(
                             request.request_id, cause="token_revoked", actor=SYSTEM
                         )
 
@@ -269,7 +288,7 @@ class WaitingSessions:
         for state in await self.states():
             if state.pending.held() and project in (None, state.project):
                 try:
-                    await self._ledger.handle_of(state.session_id).answers.resume()
+                    await self._handle_of(state.session_id).answers.resume()
                 except (DamageError, SessionClosedError) as error:
                     log.warning("session %s was skipped: %s", state.session_id, error)
 
@@ -279,10 +298,10 @@ class WaitingSessions:
         `everywhere` also releases those of its other sessions, as an answer may say; not where only the holder of the
         input lock may answer.
         """
-        due = [session for session, _ in await self._ledger.store.due(None, PENDING_SESSIONS_MAX)]
-        known = await projects_of(self._ledger.store, due)
+        due = [session for session, _ in await self._context.store.due(None, PENDING_SESSIONS_MAX)]
+        known = await projects_of(self._context.store, due)
         # One that no projector has come to is read, whichever project it is of.
         wanted = [session for session in due if known.get(session, project) == project]
         for state in self._read(await self._states_of(wanted)):
             if state.pending and state.project == project and releases(state, everywhere=everywhere):
-                await self._ledger.handle_of(state.session_id).answers.release(everywhere=everywhere)
+                await self._handle_of(state.session_id).answers.release(everywhere=everywhere)

@@ -28,7 +28,8 @@ from ledger.log.inboxes import ANSWERING
 from ledger.log.stream import Stream
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
+    from ledger.client.tokens import Tokens
 
 _POINT: Final = late_pattern(r"[A-Za-z0-9_-]{87}")
 """An uncompressed P-256 point, 65 bytes in base64url."""
@@ -38,16 +39,17 @@ _AUTH: Final = late_pattern(r"[A-Za-z0-9_-]{22}")
 class NotificationChoices:
     """The notifications of all people, kept current by wake-ups once `watch` has returned."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._stream: Stream[NotificationsState] = ledger.streams.notifications()
+    def __init__(self, context: Context, tokens: Tokens) -> None:
+        self._context = context
+        self._tokens = tokens
+        self._stream: Stream[NotificationsState] = context.streams.notifications()
 
     async def watch(self, observer: Callable[[], None]) -> None:
         """Subscribe to changes, here and of tokens; call `observer` after each. Raises StoreError."""
-        await self._ledger.tokens.watch()
-        await self._ledger.streams.watch(self._stream)
+        await self._tokens.watch()
+        await self._context.streams.watch(self._stream)
         self._stream.observe(lambda _: observer())
-        self._ledger.tokens.on_change(observer)
+        self._tokens.on_change(observer)
 
     async def refresh(self) -> NotificationsState:
         """Return the state, read from the server. Raises StoreError."""
@@ -63,12 +65,12 @@ class NotificationChoices:
 
     def sign_in_of(self, device: Device) -> Token | None:
         """Return the token behind a device, None once it is not in force or may not answer."""
-        token = self._ledger.tokens.held(device.token_id)
+        token = self._tokens.held(device.token_id)
         return token if token is not None and token.role in ANSWERING and token.name == device.person else None
 
     async def all(self) -> list[Device]:
         """Return the devices that were not removed, read from the server, oldest first. Raises StoreError."""
-        await self._ledger.tokens.all()
+        await self._tokens.all()
         return (await self.refresh()).standing()
 
     async def subscribe(
@@ -112,12 +114,12 @@ class NotificationChoices:
 
     async def note_use(self, device_id: str) -> None:
         """Record that the push service accepted a message for a device, at most once a day. Raises StoreError."""
-        actor = self._ledger.actor(None, "system")
-        await self._stream.submit(NoteUse(actor=actor, device_id=device_id, now_ms=self._ledger.store.clock.now_ms()))
+        actor = self._context.actor(None, "system")
+        await self._stream.submit(NoteUse(actor=actor, device_id=device_id, now_ms=self._context.store.clock.now_ms()))
 
     async def note_gone(self, device: Device) -> None:
         """Record that the push service does not know a device any more. Raises StoreError."""
-        actor = self._ledger.actor(None, "system")
+        actor = self._context.actor(None, "system")
         await self._stream.submit(
             EndDevice(actor=actor, device_id=device.device_id, cause="gone", endpoint=device.endpoint)
         )
@@ -126,7 +128,7 @@ class NotificationChoices:
         """End push messages on a device. Raises UnknownDeviceError, StoreError."""
         device = standing_device(await self.refresh(), check_id(device_id, "device id"))
         command = EndDevice(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             device_id=device.device_id,
             cause="removed",
             reason=check_message(reason, "reason"),
@@ -142,7 +144,7 @@ class NotificationChoices:
             raise InputError(f"{len(choice.muted)} services are muted; at most {MUTED_SERVICES_COUNT} can be")
         muted = tuple(sorted({check_name(one, "name of a service") for one in choice.muted}))
         command = Choose(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             person=check_name(person, "person"),
             choice=NotificationChoice(quiet=check_quiet(choice.quiet), muted=muted),
         )
@@ -150,4 +152,4 @@ class NotificationChoices:
 
     async def name_services(self, services: Mapping[str, tuple[str, ...]]) -> None:
         """Record the names of each person's services, for their page of notifications. Raises StoreError."""
-        await self._stream.submit(NameServices(actor=self._ledger.actor(None, "system"), services=dict(services)))
+        await self._stream.submit(NameServices(actor=self._context.actor(None, "system"), services=dict(services)))

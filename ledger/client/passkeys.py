@@ -39,7 +39,7 @@ from ledger.session.state import SessionState
 from ledger.stores.secrets import deployment_secret
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
     from ledger.client.results import Result
 
 NONCE_BYTES: Final = 16
@@ -61,9 +61,9 @@ class Challenge(NamedTuple):
 class PasskeyBook:
     """The passkeys of all people. Safe to use from many tasks at once."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._stream: Stream[PasskeysState] = ledger.streams.passkeys()
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stream: Stream[PasskeysState] = context.streams.passkeys()
 
     async def all(self) -> list[Passkey]:
         """Return all passkeys, removed ones included, in order of registration. Raises StoreError."""
@@ -85,7 +85,7 @@ class PasskeyBook:
                 request_id=request_id,
                 session=state.session_id,
             )
-        given = masked_answer(given, self._ledger.streams.masks)
+        given = masked_answer(given, self._context.streams.masks)
         return await self._issued(answer_claims(state, request, given, person=person, **self._fresh()))
 
     async def enrolment_challenge(
@@ -108,11 +108,11 @@ class PasskeyBook:
         return await self._issued(claims)
 
     def _fresh(self) -> dict[str, Any]:
-        until_ms = self._ledger.store.clock.now_ms() + CHALLENGE_MS
+        until_ms = self._context.store.clock.now_ms() + CHALLENGE_MS
         return {"nonce": secrets.token_urlsafe(NONCE_BYTES), "until_ms": until_ms}
 
     async def _issued(self, claims: Claims) -> Challenge:
-        secret = await deployment_secret(self._ledger.store)
+        secret = await deployment_secret(self._context.store)
         return Challenge(issue(claims, secret), await self.of(claims.person))
 
     async def prove(self, claims: Claims, signed: Signed) -> Proof:
@@ -144,11 +144,11 @@ class PasskeyBook:
         return proof
 
     async def _require_issued(self, claims: Claims) -> None:
-        if not is_issued(claims, await deployment_secret(self._ledger.store)):
+        if not is_issued(claims, await deployment_secret(self._context.store)):
             raise PasskeyRefusedError(
                 "the challenge is for another answer or passkey, or the request has changed since it was shown; sign again"
             )
-        if claims.until_ms < self._ledger.store.clock.now_ms():
+        if claims.until_ms < self._context.store.clock.now_ms():
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
 
     async def require_proven(self, state: SessionState, result: Result) -> None:
@@ -211,7 +211,7 @@ class PasskeyBook:
         claims = enrolment_of(person, found.credential_id, found.public_key)
         proof = None if consent is None else await self.prove(claims, consent)
         command = RegisterPasskey(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             person=check_name(person, "person"),
             name=check_name(name.strip(), "name of the passkey"),
             credential_id=found.credential_id,
@@ -243,7 +243,7 @@ class PasskeyBook:
         if consent is not None:
             proof = await self.prove(removal_of(passkey.person, credential_id), consent)
         command = RemovePasskey(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             credential_id=credential_id,
             administrator=administrator,
             proof=proof,

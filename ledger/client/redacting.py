@@ -15,14 +15,16 @@ from ledger.session.state import SessionState
 from ledger.stores.port import START, StreamKey
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
+    from ledger.client.freezing import Holding
 
 
 class Redacting:
     """The redactions of a ledger. A plan changes nothing, and shows what would go."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, context: Context, holds: Holding) -> None:
+        self._context = context
+        self._holds = holds
 
     async def plan(self, session_id: str, versions: Collection[int]) -> list[StreamPlan]:
         """Return the redaction of some entries of a session, with all others of their requests.
@@ -91,31 +93,31 @@ class Redacting:
         said = check_message(reason, "reason")
         if not said:
             raise InputError("give the reason: it is recorded with the redaction")
-        masks = self._ledger.streams.masks
+        masks = self._context.streams.masks
         await self.require_not_held(plan)
         return await redact(
-            self._ledger.store,
+            self._context.store,
             plan,
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             reason=said if masks is None else masks.text(said),
         )
 
     async def require_not_held(self, plan: StreamPlan) -> None:
         """Raise OnHoldError where a legal hold forbids a redaction. Raises StoreError, NewerSchemaError."""
         session = plan.key.id if plan.key.kind == "session" else None
-        await self._ledger.holds.require_none(session=session, project=project_of(plan))
+        await self._holds.require_none(session=session, project=project_of(plan))
 
     async def _searched(self, since_ms: int, session: str | None) -> list[StreamKey]:
         """Return the streams that have entries since a time; of a session only its own."""
         if session is not None:
             key = StreamKey("session", check_id(session, "session id"))
-            (head,) = await self._ledger.store.heads([key])
+            (head,) = await self._context.store.heads([key])
             if head.at == START:
                 raise UnknownSessionError(f"there is no session `{session}`", session=session)
             return [key]
         found: set[StreamKey] = set()
-        async for some in pages_of_streams(self._ledger.store, None):
-            heads = await self._ledger.store.heads(some)
+        async for some in pages_of_streams(self._context.store, None):
+            heads = await self._context.store.heads(some)
             # A project's stream may hold older grants of the requests that are found.
             found.update(
                 key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.at.ms >= since_ms
@@ -136,11 +138,11 @@ class Redacting:
 
     async def _planned(self, key: StreamKey, selection: Selection) -> StreamPlan:
         """Read a stream. Raises DamageError: what is damaged is not rewritten."""
-        streams = self._ledger.streams
+        streams = self._context.streams
         if key.has_calls:
             await (streams.session(key.id) if key.kind == "session" else streams.project(key.id)).refresh()
         plan = StreamPlan(key, selection)
-        await plan.read(self._ledger.store)
+        await plan.read(self._context.store)
         return plan
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Self, Unpack, get_args
 
 from ledger.client.answers import SessionAnswers
 from ledger.client.calls import Calls, RuleMemory, Submission, carry_through
 from ledger.client.claims import SessionClaims, SessionRuns, operands_here
-from ledger.client.connection import ClientConnection, lease_ms
+from ledger.client.connection import RENEW_SECONDS, SessionClients, log
 from ledger.client.grounds import Grounds
 from ledger.client.results import (
     Approved,
@@ -23,7 +24,7 @@ from ledger.client.results import (
     with_own_input,
 )
 from ledger.client.tool_requests import ToolRequest, as_asked, digest_of_run, tool_requests
-from ledger.core.errors import InputError
+from ledger.core.errors import InputError, LedgerError
 from ledger.core.event_shapes import Signed
 from ledger.core.events import Actor, CancelCause, ExtendReason, Presence
 from ledger.core.ids import check_id, check_new_id, new_grant_id, new_request_id, new_salt
@@ -49,38 +50,75 @@ from ledger.core.requests import (
 )
 from ledger.core.times import check_duration_ms, parse_time
 from ledger.log.history import LoggedEvent, follow
-from ledger.log.plans import Done
 from ledger.log.stream import Stream
 from ledger.project import RevokeInProject
 from ledger.session.commands import (
     Cancel,
     Close,
-    Connect,
-    Disconnect,
     Extend,
     GivenReply,
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
-    PassLock,
     Revoke,
-    TakeLock,
 )
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.parts import Parts
 
 
-class Session(SessionRuns):
+class ClientConnection:
+    """A client's connection to a session: the requests replayed to it, and its lease."""
+
+    def __init__(self, session: Session, presence: Presence, actor: Actor, replayed: list[Pending]) -> None:
+        self.session = session
+        self.client_id = presence.client_id
+        self.replayed = replayed
+        self._presence = presence
+        self._actor = actor
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def renew(self) -> None:
+        """Renew the client's lease, which otherwise ends after 30 s."""
+        await self.session.renew_lease(self._presence, is_held=self._renewing is not None)
+
+    async def disconnect(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+        await self.session.disconnect(self.client_id, actor=self._actor)
+
+    async def reply(self, /, request_id: str, reply: Answer, **more: Any) -> Result:
+        """Answer as this client."""
+        return await self.session.reply(request_id, reply, actor=self._actor, client_id=self.client_id, **more)
+
+    async def __aenter__(self) -> Self:
+        self._renewing = asyncio.create_task(self._keep_renewing(), name=f"lease of {self.client_id}")
+        await self.renew()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.disconnect()
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self.renew()
+            except LedgerError as error:
+                log.warning("the lease of client %s could not be renewed: %s", self.client_id, error)
+
+
+class Session(SessionRuns, SessionClients):
     """One session of a ledger. Created by `Ledger.session`; safe to use from many tasks at once."""
 
-    def __init__(self, ledger: Ledger, session_id: str) -> None:
+    def __init__(self, ledger: Parts, session_id: str) -> None:
         self.id = session_id
         self._ledger = ledger
         self._streams = ledger.streams
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
-        self._grounds = Grounds(ledger, self._stream)
+        self._grounds = Grounds(ledger, ledger.inboxes, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
         self._claims = SessionClaims(ledger, self._stream, self._grounds, self._calls)
         self.answers = SessionAnswers(ledger, self._stream, self._grounds, self._calls)
@@ -463,45 +501,6 @@ class Session(SessionRuns):
         # After the event: a client that fails in between connects again, and is not taken for one that has.
         await self.renew_lease(presence)
         return ClientConnection(self, presence, who, pending_of(done.state, is_replay=True))
-
-    async def connect_by_inbox(self, presence: Presence, actor: Actor) -> list[Pending]:
-        """Connect a client whose presence is the lease of its inbox; return the pending requests for replay."""
-        done = await self._grounds.by_current_rules(self._connect, presence, actor)
-        return pending_of(done.state, is_replay=True)
-
-    async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
-        state = await self._stream.refresh()
-        command = Connect(
-            actor=actor, client_id=presence.client_id, name=presence.name, live=await self._grounds.live(state)
-        )
-        return await self._stream.submit(command)
-
-    async def present(self) -> tuple[Presence, ...] | None:
-        """Return the clients that are online: in this session, and in inboxes that reach it; None if unknown."""
-        live = await self._grounds.read_live(await self._grounds.folded())
-        return live.all() if live.is_known else None
-
-    async def leases(self) -> tuple[Presence, ...]:
-        """Return the clients with a lease in this session, without inboxes. Raises DamageError, StoreError."""
-        (found,) = await self._ledger.store.leases([self.id])
-        return found
-
-    async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
-        """Renew a client's lease; `is_held`: it is renewed automatically."""
-        await self._ledger.store.lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
-
-    async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
-        await self._ledger.store.lease(self.id, Presence(client_id, ""), 0)
-        await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
-
-    async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:
-        """Take the input lock, or request it, after which it passes in 10 s. Return True if it is held now."""
-        done = await self._stream.submit(TakeLock(actor=self._ledger.actor(actor, "person"), client_id=client_id))
-        return done.state.lock == client_id
-
-    async def pass_lock(self, client_id: str, to: str, *, actor: Actor | str | None = None) -> None:
-        who = self._ledger.actor(actor, "person")
-        await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))
 
     # --- notes ------------------------------------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ async def _tell(api: Any, span: Any, owner: Any, result: Result, *, is_linked: b
     if not is_linked or not span.is_recording():
         return
     with suppress(LedgerError):
-        asked = await asked_event(ledger, stream.key, Position(request.asked_ms, request.version))
+        asked = await asked_event(ledger.store, stream.key, Position(request.asked_ms, request.version))
         if asked is not None and asked.detail is not None and asked.detail.trace is not None:
             span.add_link(api.get_current_span(_remote(asked.detail.trace)).get_span_context())
 

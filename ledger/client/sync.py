@@ -21,12 +21,11 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ledger.client.claims import Permit, PermitBlock
-from ledger.client.connection import ClientConnection
 from ledger.client.freezing import Freezing, Holding
 from ledger.client.ledger import Ledger
 from ledger.client.redacting import Redacting
 from ledger.client.results import Pending
-from ledger.client.session import Session
+from ledger.client.session import ClientConnection, Session
 from ledger.core.errors import StoreError
 
 A = TypeVar("A")

@@ -22,7 +22,9 @@ from ledger.log.stream import Stream
 from ledger.stores.secrets import replace_link_key
 
 if TYPE_CHECKING:
-    from ledger.client.ledger import Ledger
+    from ledger.client.context import Context
+    from ledger.client.lookups import WaitingSessions
+    from ledger.client.passkeys import PasskeyBook
 
 PREFIX: Final = "plt"
 """The prefix of every token's text, for scanners of leaked secrets."""
@@ -52,13 +54,15 @@ class Made(NamedTuple):
 class Tokens:
     """The tokens of a deployment, kept current by wake-ups: a revoked one is refused everywhere without delay."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._stream: Stream[AccessState] = ledger.streams.access()
+    def __init__(self, context: Context, passkeys: PasskeyBook, waiting: WaitingSessions) -> None:
+        self._context = context
+        self._passkeys = passkeys
+        self._waiting = waiting
+        self._stream: Stream[AccessState] = context.streams.access()
 
     async def watch(self) -> None:
         """Subscribe to changes: after the return, tokens of other processes are known here. Raises StoreError."""
-        await self._ledger.streams.watch(self._stream)
+        await self._context.streams.watch(self._stream)
         self._stream.observe(lambda _: None)
 
     def on_change(self, observer: Callable[[], None]) -> None:
@@ -103,7 +107,7 @@ class Tokens:
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
         proof = f"{PROOF_PREFIX}_{secrets.token_urlsafe(SECRET_BYTES)}" if use == "browser" else None
         command = CreateToken(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             token_id=new_id("tok") if token_id is None else check_id(token_id, "token id"),
             name=check_name(name, "name"),
             role=role,
@@ -130,7 +134,7 @@ class Tokens:
 
         None for a token that is not bound in this way. Raises UnknownTokenError, StoreError.
         """
-        command = ClaimProject(actor=self._ledger.actor(None, "system"), token_id=token_id, project=project)
+        command = ClaimProject(actor=self._context.actor(None, "system"), token_id=token_id, project=project)
         done = await self._stream.submit(command)
         await self._stream.make_safe()
         return done.state.tokens[token_id].claimed
@@ -155,7 +159,7 @@ class Tokens:
 
     def held(self, token_id: str) -> Token | None:
         """Return a token that is in force, as far as this process knows."""
-        return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())
+        return self._stream.state.token(token_id, self._context.store.clock.now_ms())
 
     def known(self, text: str) -> Token | None:
         """Return the token in force with this text, as far as this process knows. Raises UnauthorizedError."""
@@ -180,7 +184,7 @@ class Tokens:
         """Return whether a name belongs to somebody else, by tokens and passkeys. Raises StoreError."""
         if is_taken(await self._stream.refresh(), name, maker):
             return True
-        people = {person_key(one.person) for one in await self._ledger.passkeys.all()} - {person_key(maker.person)}
+        people = {person_key(one.person) for one in await self._passkeys.all()} - {person_key(maker.person)}
         return person_key(name) in people
 
     async def page(self, cursor: str | None) -> list[Token]:
@@ -195,7 +199,7 @@ class Tokens:
 
     async def until_over(self, token_id: str) -> None:
         """Return when the token is not in force any more, as far as this process knows."""
-        clock = self._ledger.store.clock
+        clock = self._context.store.clock
         changed = asyncio.Event()
         stop = self._stream.observe(lambda _: changed.set())
         try:
@@ -223,18 +227,18 @@ class Tokens:
         A repeated call completes a partial one. Raises UnknownTokenError, StoreError.
         """
         command = RevokeToken(
-            actor=self._ledger.actor(actor, "person"),
+            actor=self._context.actor(actor, "person"),
             token_id=check_id(token_id, "token id"),
             reason=check_message(reason, "reason"),
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
-        await self._ledger.waiting.cancel_of_token(token_id)
+        await self._waiting.cancel_of_token(token_id)
         return done.state.tokens[token_id]
 
     async def person(self, name: str) -> TokenHolder:
         """Return the person of this name by the current tokens, read from the server. Raises StoreError."""
-        return person_of(await self._stream.refresh(), name, self._ledger.store.clock.now_ms())
+        return person_of(await self._stream.refresh(), name, self._context.store.clock.now_ms())
 
     async def links_replaced_ms(self) -> int | None:
         """Return when (server ms) the key of answer links was last replaced; None is never. Raises StoreError."""
@@ -242,9 +246,9 @@ class Tokens:
 
     async def rotate_links(self, *, reason: str | None = None, actor: Actor | str | None = None) -> None:
         """Invalidate all issued answer links by a new signing key. Raises StoreError."""
-        command = NoteLinkKey(actor=self._ledger.actor(actor, "person"), reason=check_message(reason, "reason"))
+        command = NoteLinkKey(actor=self._context.actor(actor, "person"), reason=check_message(reason, "reason"))
         # The key first: an event without a new key would record an end of links that are still valid.
-        await replace_link_key(self._ledger.store)
+        await replace_link_key(self._context.store)
         await self._stream.submit(command)
 
 

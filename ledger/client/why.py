@@ -237,7 +237,7 @@ async def _past_call(ledger: Ledger, grounds: PastGrounds, past: PastRequest) ->
     ground = grounds.states.get(past.session)
     if ground is None:
         return None
-    event = await asked_event(ledger, StreamKey("session", past.session), Position(past.asked_ms, past.version))
+    event = await asked_event(ledger.store, StreamKey("session", past.session), Position(past.asked_ms, past.version))
     if event is None or event.detail is None or event.request_id != past.request_id:
         return None
     found, detail = ground.state.find(past.request_id), event.detail
@@ -370,7 +370,7 @@ async def _asked(ledger: Ledger, state: SessionState, request_id: str) -> _Asked
     if request_id in state.pending:
         return _Asked(request, call_of(request), request.offers, request.always)
     key = StreamKey("session", state.session_id)
-    event = await asked_event(ledger, key, Position(request.asked_ms, request.version))
+    event = await asked_event(ledger.store, key, Position(request.asked_ms, request.version))
     if event is None or event.detail is None:
         return _Asked(request, call_of(request), (), ())
     detail = event.detail
