@@ -134,6 +134,8 @@ def names_all(form: NormalForm | None) -> bool:
     match form.program, form.path:
         case "git", ("ls-files",):
             return "--others" in form.names and not form.operands
+        case "git", ("stash",) | ("stash", "push" | "save"):
+            return "--all" in form.names
         case "git", ("add",):
             return "--force" in form.names and (
                 "--all" in form.names or any(one.text in _HERE for one in form.operands)

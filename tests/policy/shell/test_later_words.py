@@ -34,7 +34,7 @@ NOT_RAN: Final = (
 )
 NAMED: Final = (
     "rm -rf build", "touch logs/a", "make stage", "git push origin", "git push upstream topic", "kubectl delete pod web",
-    "kubectl rollout restart deploy/web", "docker compose up -d web", "brew install jq", "curl https://api.internal/",
+    "kubectl rollout restart deploy/web", "docker compose up -d web", "brew install jq", "kill 12", "curl https://api.internal/",
 )  # fmt: skip
 COVERED: Final = (
     *NAMED, "git push origin main", "git push upstream topic --dry-run", "kubectl delete pod web --wait=false", "curl https://api.internal/ -s",
@@ -42,7 +42,7 @@ COVERED: Final = (
 MORE: Final = (
     "rm -rf build src", "rm -rf build -- src", "touch logs/a src/b", "make stage release", "git push upstream topic main",
     "git push upstream topic --tags", "kubectl delete pod web db", "kubectl delete pod web --all",
-    "kubectl delete pod web --context prod", "kubectl rollout restart deploy/web deploy/db", "docker compose up -d web db",
+    "kubectl delete pod web --context prod", "kubectl rollout restart deploy/web deploy/db", "docker compose up -d web db", "git push upstream topic --force", "kill 12 1", "systemctl restart nginx sshd",
     "brew install jq --cask wget", "curl https://api.internal/ -s https://elsewhere.example/",
 )  # fmt: skip
 

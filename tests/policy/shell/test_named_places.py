@@ -73,7 +73,14 @@ def test_a_line_that_takes_every_file_asks_where_a_rule_denies_some(dialect: str
         "find . -type f | xargs cat",
         "rg --files | xargs cat",
     )
-    some = ("git add -A", "git add src", "git ls-files | xargs wc -l", "git status")
+    some = (
+        "git add -A",
+        "git add src",
+        "git ls-files | xargs wc -l",
+        "git status",
+        "git stash",
+        "find . -type f -exec ls {} +",
+    )
     if dialect == "opencode":
         config["permission"]["read"] = {"*": "allow", "*.env": "deny"}
     else:

@@ -14,11 +14,12 @@ SAME: Final = {
     "docker-compose down": ("docker compose down",),
     "pip install": ("uv pip install evil", "uv pip install -r a.txt"),
     "npm install": ("npm install-test",),
-    "npm run deploy": ("yarn deploy", "pnpm run deploy", "run-p lint deploy", "npm-run-all test deploy", "bun run deploy"),
-    "turbo run deploy": ("turbo deploy", "turbo build deploy"),
+    "npm run deploy": ("yarn deploy", "lerna run deploy", "pnpm run deploy", "run-p lint deploy", "npm-run-all test deploy", "bun run deploy"),
+    "turbo run deploy": ("turbo deploy", "turbo run web#deploy", "turbo build deploy"),
     "kill -9": ("kill -KILL 1", "kill -s 9 1", "kill -s KILL 1", "kill --signal=SIGKILL 1", "kill -n 9 1"),
     "git push origin main": ("git push origin 'refs/heads/*'", "git push origin HEAD:main"),
-    "chmod 777": ("chmod +rwx x", "chmod a=rwx x", "chmod ugo+xwr x"),
+    "just deploy": ("just test deploy", "just --set a b deploy"),
+    "chmod 777": ("chmod 0777 x", "chmod +rwx x", "chmod a=rwx x", "chmod ugo+xwr x"),
     "rake db:drop": ("rake 'db:drop[test]'", "rake db:migrate db:drop"),
 }  # fmt: skip
 OTHER: Final = {

@@ -70,6 +70,20 @@ def test_git_asks_in_a_repository_without_a_work_tree_that_stands_in_the_project
         assert evaluated(dialect, "cd docs && git status", config, facts).verdict is Verdict.ALLOW
 
 
+@pytest.mark.parametrize("dialect", ["opencode", "brutus"])
+def test_the_contents_of_a_folder_and_a_link_to_a_protected_place_ask(dialect: str) -> None:
+    config = allowing(dialect, ("cp", "rsync", "ln"))
+    for line in (
+        "cp -r evil/. .",
+        "rsync -a evil/ .",
+        "ln -s .git/hooks h && cp evil.sh h/pre-commit",
+        "ln -s ../.husky docs/h",
+    ):
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+    for line in ("cp -r evil/. docs", "cp a .", "rsync -a evil/ docs/"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+
+
 @pytest.mark.parametrize("dialect", ["claude", "opencode", "brutus", "betcode"])
 def test_unpacking_over_the_project_asks_and_into_a_folder_needs_edits_there(dialect: str) -> None:
     config = allowing(dialect, ("tar", "unzip"))

@@ -14,7 +14,7 @@ from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
 from ledger.policy.shell.forms.files import leaves, paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
-from ledger.policy.shell.forms.nodes import Effect, OperandKind
+from ledger.policy.shell.forms.nodes import Effect, OperandKind, Operands
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word, accesses
@@ -143,14 +143,17 @@ _SETS_A_PATH = late_pattern(r"[\w.-]*[\w.]=(?:\.{0,2}|~)/")
 _HERE: Final = "."
 _NOT_NAMED: Final = frozenset({OperandKind.TEXT, OperandKind.WORDS, OperandKind.CODE, OperandKind.PROGRAM, None})
 _UNPACKING: Final = {"tar": "--get", "unzip": "", "git apply": "", "git am": ""}
+_CONTENTS: Final = ("/", "/.", "/*")
 _SHOWING: Final = frozenset({
     "--to-stdout", "-l", "-p", "-t", "-v", "-z", "-Z", "--check", "--stat", "--numstat", "--summary", "--abort", "--show-current-patch",
 })  # fmt: skip
 """Commands that write files of names which only an archive or a patch has, with the option that it takes; options that only show."""
+_UNLISTED: Final = Operands((OperandKind.WORDS,), OperandKind.NAME)
+"""Words of a sub-command that no table has: its name, then names."""
 _OTHERS: Final = frozenset({
     "--all", "--all-namespaces", "--tags", "--branches", "--mirror", "--prune", "--selector", "--field-selector", "--filter",
     "--context", "--cluster", "--namespace", "--kubeconfig", "--server", "--host", "--profile", "--region", "--project",
-    "--account", "--subscription", "--workspace", "--workspaces",
+    "--account", "--subscription", "--workspace", "--workspaces", "--force",
 })  # fmt: skip
 """Options that choose more than the operands, or the same names in another place."""
 _TELLS: Final = frozenset({"--version", "--help"})
@@ -277,7 +280,7 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
                 yield f"`{title}` works in `{given.value}`, which affects what later commands do"
         case Effect.OUTPUT:
             yield from _product(given.value or "", title, reach)
-            if reach.overwrites(given.value or ""):
+            if reach.overwrites(given.value or "") or form.path[-1:] == ("clean",):
                 yield from _edited(given.value or "", title, reach)
         case Effect.WRITE:
             yield from _edited(given.value or "", title, reach)
@@ -326,6 +329,16 @@ def _commands_elsewhere(command: ShellCommand, form: NormalForm, spelled: Spelle
 
 def _unpacked(form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
     """Yield why files of unknown names may not be unpacked into a folder: into the project as a whole never without a person."""
+    names = [one for one in form.operands if posixpath.normpath(one.text) != _HERE or one.text.endswith("/.")]
+    if form.program == "ln" and (linked := next((one.text for one in names if reach.protected(one.text)), None)):
+        yield f"a link would lead to `{linked}`, which affects what later commands do"
+    into = form.operands[-1] if form.operands and form.operands[-1].kind is OperandKind.OUTPUT else None
+    if (
+        into is not None
+        and posixpath.normpath(into.text) == _HERE
+        and any(one.text.endswith(_CONTENTS) for one in names)
+    ):
+        yield f"`{title}` puts files of unknown names into the project, where some affect what later commands do"
     needed = _UNPACKING.get(title)
     if needed is None or (needed and needed not in form.names) or form.names & _SHOWING:
         return
@@ -346,8 +359,8 @@ def _script(operand: OperandWord, title: str, spelled: Spelled, reach: Reach) ->
 
 def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:
     """Yield what is named beside an operand that the rule names: it covers the operands that it names, and not more of them."""
-    kinds = form.nodes[-1].operands
-    if kinds is None or kinds.many in _NOT_NAMED:
+    kinds = form.nodes[-1].operands or _UNLISTED
+    if kinds.many in _NOT_NAMED:
         return
     first = len(kinds.first)
     if first and form.operands and "/" in form.operands[0].text:

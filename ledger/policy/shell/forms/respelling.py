@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import signal
 from collections.abc import Iterator
 from functools import lru_cache
@@ -30,11 +31,13 @@ _FILES: Final = frozenset(
 
 
 _SIGNALLING: Final = frozenset({"kill", "pkill", "killall"})
-_SCRIPTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-p", "run-s"})
+_SCRIPTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-p", "run-s", "lerna"})
 """Programs whose tasks are the scripts of one `package.json`."""
 
 
-_ALL_RIGHTS = late_pattern(r"(?:ugo|[ugo]*a[ugoa]*)?[+=](?=.*r)(?=.*w)(?=.*x)[rwx]+")
+_QUALIFIED = late_pattern(r"\A[\w@/.-]+#|\A:")
+"""`web#deploy`, `:app:publish`."""
+_ALL_RIGHTS = late_pattern(r"0+777|(?:ugo|[ugo]*a[ugoa]*)?[+=](?=.*r)(?=.*w)(?=.*x)[rwx]+")
 
 
 class RuleForm(msgspec.Struct, frozen=True):
@@ -213,10 +216,14 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
 
 def _also(operand: OperandWord) -> str | None:
     """Return another spelling: `.env` for the file `./.env`, `db:drop` for the task `db:drop[x]`, `777` for the mode `+rwx`."""
-    if operand.kind is OperandKind.TEXT and _ALL_RIGHTS.fullmatch(operand.text):
-        return "777"
+    if operand.kind is OperandKind.TEXT:
+        return "777" if _ALL_RIGHTS.fullmatch(operand.text) else None
     if operand.kind is OperandKind.TASK:
-        return operand.text.partition("[")[0]
+        return (
+            re.split(r"[#:](?=[^#:]*\Z)", operand.text)[-1]
+            if _QUALIFIED.search(operand.text)
+            else operand.text.partition("[")[0]
+        )
     return posixpath.normpath(operand.text) if "/" in operand.text and operand.kind in _FILES else None
 
 
