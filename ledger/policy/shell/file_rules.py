@@ -68,7 +68,7 @@ class NamedFiles:
             yield _ASK, "the line changes its folder too often to know which files it names"
             return
         taken = self._line.takes_all and command.wrapper is not None and (command.name or "") not in _LOOKING
-        if taken or (form is not None and form.program == "git" and form.path != ("ls-files",) and names_all(form)):
+        if taken or (form is not None and form.program == "git" and names_all(form)):
             yield _ASK, f"`{shorten(command.text)}` takes every file, also those that a rule restricts"
         places = joined(self._places, folders(command))
         asked = None

@@ -132,8 +132,6 @@ def names_all(form: NormalForm | None) -> bool:
     if form is None or form.names & _NAMING:
         return False
     match form.program, form.path:
-        case "git", ("ls-files",):
-            return "--others" in form.names and not form.operands
         case "git", ("stash",) | ("stash", "push" | "save"):
             return "--all" in form.names
         case "git", ("add",):
