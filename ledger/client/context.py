@@ -1,4 +1,4 @@
-"""What every part of a client uses: the open store and its streams, who acts, and the compiled rules."""
+"""The base of every part of a client: the open store and its streams, the author of events, and the compiled rules."""
 
 from __future__ import annotations
 

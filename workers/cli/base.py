@@ -1,4 +1,4 @@
-"""What all commands share: options, the open ledger, parsers, lists in pages, and errors as messages and exit codes."""
+"""Shared by all commands: options, the open ledger, parsers, lists in pages, and errors as messages and exit codes."""
 
 from __future__ import annotations
 

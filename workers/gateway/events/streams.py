@@ -203,7 +203,7 @@ async def _until_gone(receive: Callable[[], Any]) -> None:
 
 
 class EventQueue:
-    """What one reader has not taken yet. Beyond `bytes_max` it is `instead` of that, and with `ends` the last."""
+    """Events that one reader has not taken yet. Beyond `bytes_max` they are replaced by `instead`, which with `ends` is the last."""
 
     def __init__(self, bytes_max: int, instead: bytes, *, ends: bool) -> None:
         self._bytes_max = bytes_max

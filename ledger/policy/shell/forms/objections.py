@@ -100,9 +100,9 @@ class Spelled:
         return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
 
     def is_open(self) -> bool:
-        """Return whether the rule says how the program is used, with an option, and then covers any words: `node --test *`."""
+        """Return whether the rule says how the program is used, with a long option, and then covers any words: `node --test *`."""
         begins, ends = self.rule[: self.literal_count], self.rule[self.literal_count :]
-        return any(one.startswith("-") for one in begins) and ends in ((), ("*",))
+        return any(one.startswith("--") for one in begins) and ends in ((), ("*",))
 
     def task(self, at: int) -> str | None:
         """Return the task that the rule names at an index: `lint` for `lint*`, which means more words and not other tasks."""
