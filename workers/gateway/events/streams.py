@@ -256,6 +256,8 @@ class SessionFeed:
         self.users = 0
         self.is_over = False
         """True when the log is not what it was: who comes back gets another feed."""
+        self.last = b""
+        """The last event for every reader, once it is over."""
         self.queues: set[EventQueue] = set()
         self.folded: Folded[SessionState] = nothing_folded(key)
         self.lineage: list[str] = []
@@ -308,10 +310,11 @@ class SessionFeed:
                 # An empty id makes a browser forget its last one, which the log may no longer have.
                 reason = "the log is not what it was; connect again, without an id"
                 log.warning("the events of %s end: %s", self._key.name, error)
+                self.last = b"id:\n" + named("resync", {"reason": reason})
                 self.is_over = True
                 self._moved.set()
                 for queue in self.queues:
-                    queue.end(b"id:\n" + named("resync", {"reason": reason}))
+                    queue.end(self.last)
                 return
             except StoreError as error:
                 log.warning("the events of %s are delayed: %s", self._key.name, error)
@@ -399,6 +402,8 @@ class EventStreams:
         slow = named("stream.overrun", {"reason": "you read too slowly; connect again with the last id you have"})
         queue = EventQueue(SESSION_BYTES_MAX, slow, ends=True)
         feed.queues.add(queue)
+        if feed.is_over:  # since this reader asked for it
+            queue.end(feed.last)
         until = feed.folded.version  # what comes later is put into the queue
         try:
             if cursor is None:
