@@ -23,7 +23,7 @@ from ledger.core.errors import (
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.due_index import INDEX_COUNT_MAX, as_seen, hint_of
-from ledger.log.fold_room import SizedCache, fold_bytes, room_of
+from ledger.log.fold_cache import SizedCache, cache_bytes, fold_bytes
 from ledger.log.snapshots import (
     SNAPSHOT_EVERY_EVENTS,
     is_snapshot_due,
@@ -86,7 +86,7 @@ class Engine:
     def __init__(self, store: Store, *, before_step: BeforeStep | None = None) -> None:
         self._store = store
         self._before_step = before_step
-        self._cache: SizedCache[Folded[StreamState]] = SizedCache(room_of("projected"))
+        self._cache: SizedCache[Folded[StreamState]] = SizedCache(cache_bytes("projected"))
 
     async def catch_up(self, key: StreamKey) -> CaughtUp:
         """Project a stream to its head.

@@ -5,7 +5,7 @@ its stream is noted as one that cannot be read. So only the lines after that are
 views are up to date is never looked at again.
 
 The walk's place is noted on the server, so that it goes on after a restart, and all processes that walk share it. A round
-that is owed (`want`) is made at once: the first one of all, and one after a feed has dropped lines that nobody read. No
+that is due (`want`) is made at once: the first one of all, and one after a feed has dropped lines that nobody read. No
 process holds the keys of more than one step.
 """
 
@@ -29,7 +29,7 @@ from ledger.stores.port import (
     SKIPPED,
     START,
     FeedFacts,
-    OwedLines,
+    FeedLines,
     Position,
     StreamKey,
     ViewWrite,
@@ -48,7 +48,7 @@ class FedLag:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._since: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self.trimmed: set[int] = set()
         """Partitions whose feed has dropped lines that nobody read: then only a walk over all streams finds the lag."""
 
@@ -62,7 +62,7 @@ class FedLag:
             yield found
         read, lagging = dict(self._since), set[int]()
         while True:
-            lines = await self._store.owed(PROJECTORS, read, LINES_AT_ONCE_COUNT)
+            lines = await self._store.unacknowledged(PROJECTORS, read, LINES_AT_ONCE_COUNT)
             self._note_trimmed(lines)
             found = await streams_behind(self._store, list({item.key: None for one in lines for item in one.items}))
             lagging |= {key.partition(self._store.partition_count) for key in found}
@@ -70,7 +70,7 @@ class FedLag:
                 read[one.partition] = one.after
                 if one.partition not in lagging:
                     self._since[one.partition] = one.after
-                    self._told.discard(one.partition)
+                    self._reported.discard(one.partition)
             if found:
                 yield found
             if all(one.complete for one in lines):
@@ -83,9 +83,9 @@ class FedLag:
             found |= page
         return found
 
-    def _note_trimmed(self, lines: Sequence[OwedLines]) -> None:
-        news = {one.partition for one in lines if one.trimmed} - self._told
-        self._told |= news
+    def _note_trimmed(self, lines: Sequence[FeedLines]) -> None:
+        news = {one.partition for one in lines if one.trimmed} - self._reported
+        self._reported |= news
         self.trimmed |= news
 
 
@@ -98,7 +98,7 @@ async def lag_counts(store: Store, feeds: Sequence[FeedFacts]) -> dict[tuple[str
     counts = dict.fromkeys(delivered, 0)
     for name in sorted({name for name, _ in delivered}):
         since = {partition: at for (group, partition), at in delivered.items() if group == name}
-        for lines in await store.owed(name, since, FEED_LENGTH_COUNT, list(since)):
+        for lines in await store.unacknowledged(name, since, FEED_LENGTH_COUNT, list(since)):
             counts[name, lines.partition] = len(lines.items)
     return counts
 
@@ -171,7 +171,7 @@ class _Round(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     wish: int
-    owed: bool
+    due: bool = True
     census: str
     cursor: str = ""
     partition: int | None = None
@@ -179,11 +179,11 @@ class _Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stepped(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: the streams that were behind, and whether the round is over, and was owed."""
+    """A step: the streams that were behind, and whether the round is over, and was due."""
 
     behind: int
     ended: bool
-    owed: bool
+    due: bool
 
 
 class StreamWalk:
@@ -194,7 +194,7 @@ class StreamWalk:
         self._catch_up = catch_up
 
     async def want(self, trimmed: Sequence[int] = ()) -> None:
-        """Note that hints were lost: a whole round is owed. One that is under way is ended first.
+        """Note that hints were lost: a whole round is due. One that is under way is ended first.
 
         The feeds of the partitions `trimmed` do not name all streams that are ahead, until that round is over.
         """
@@ -202,19 +202,19 @@ class StreamWalk:
         wish, _ = await _noted(self._store)
         await self._store.note(NOTES, "wish", str(wish + 1).encode())
 
-    async def owes(self) -> bool:
-        """Return whether a round is owed, so that views may lag for long without it."""
+    async def is_due(self) -> bool:
+        """Return whether a round is due, so that views may lag for long without it."""
         wish, last = await _noted(self._store)
-        return last is None or last.wish < wish or (last.owed and not last.ended)
+        return last is None or last.wish < wish or (last.due and not last.ended)
 
     async def step(self, *, begin: bool = True) -> Stepped:
-        """Go on with the round under way, or begin one if one is owed, or else where `begin` says so."""
+        """Go on with the round under way, or begin one if one is due, or else where `begin` says so."""
         wish, last = await _noted(self._store)
-        is_owed = last is None or last.wish < wish
+        due = last is None or last.wish < wish
         if last is None or last.ended:
-            if not is_owed and not begin:
-                return Stepped(behind=0, ended=True, owed=False)
-            last = await self._begin(wish, is_owed=is_owed)
+            if not due and not begin:
+                return Stepped(behind=0, ended=True, due=False)
+            last = await self._begin(wish, due=due)
         behind, count = 0, 0
         while not last.ended and count < STEP_KEYS_COUNT:
             last, keys = await self._page(last)
@@ -227,13 +227,13 @@ class StreamWalk:
             # Those that another round has counted meanwhile stay so.
             await self._write_census(await uncounted(self._store), {CENSUS_DONE: last.census.encode()})
         await self._store.note(NOTES, "round", msgspec.json.encode(last))
-        return Stepped(behind=behind, ended=last.ended, owed=last.owed or is_owed)
+        return Stepped(behind=behind, ended=last.ended, due=last.due or due)
 
-    async def _begin(self, wish: int, *, is_owed: bool) -> _Round:
+    async def _begin(self, wish: int, *, due: bool) -> _Round:
         """Begin a round, and with it the census of the partitions that have none."""
         without, census = await uncounted(self._store), secrets.token_hex(8)
         await self._write_census(without, {CENSUS_BEGUN: census.encode()})
-        return _Round(wish=wish, owed=is_owed or bool(without), census=census)
+        return _Round(wish=wish, due=due or bool(without), census=census)
 
     async def _write_census(self, partitions: Sequence[int], fields: Mapping[str, bytes | None]) -> None:
         writes = [ViewWrite(CENSUS, name, value) for name, value in fields.items()]

@@ -151,12 +151,12 @@ def _totals_of(partitions: Sequence[Mapping[str, int]]) -> Totals:
     for one in partitions:
         total.update(one)
     bounds = dict.fromkeys(DECISIONS, DURATION_BUCKETS_MS) | {LATENESS: LATENESS_BUCKETS_MS}
-    told = {parts_of(field): count for field, count in sorted(total.items())}
+    counted = {parts_of(field): count for field, count in sorted(total.items())}
     return Totals(
         decisions={label: total[field_of(DECISION, label)] for label in DECISIONS},
         histograms={what: _histogram(what, known, total) for what, known in bounds.items()},
-        notifications={(name[1], name[2]): count for name, count in told.items() if name[0] == NOTIFICATION},
-        answers={(name[1], name[2], name[3]): count for name, count in told.items() if name[0] == ANSWER},
+        notifications={(name[1], name[2]): count for name, count in counted.items() if name[0] == NOTIFICATION},
+        answers={(name[1], name[2], name[3]): count for name, count in counted.items() if name[0] == ANSWER},
         answer_hours=tuple(total[field_of(HOUR, str(hour))] for hour in range(HOURS_COUNT)),
         pending=total[PENDING_COUNT],
         streams=total[STREAMS_COUNT],

@@ -219,8 +219,8 @@ def _notified(event: Notification, at: _Context) -> str:
         words = {"sent": "was sent", "failed": "could not be sent", "withdrawn": "was withdrawn"}
         return f"a notification by {event.service} about {what} {words[event.result]}"
     is_outcome = event.result == "withdrawn" or (event.result == "failed" and event.step is None)
-    told = "could not be told" if event.result == "failed" else "was told"
-    return f"{event.person} {told} {f'how {what} ended' if is_outcome else f'of {what}'} by {event.service}"
+    was_told = "could not be told" if event.result == "failed" else "was told"
+    return f"{event.person} {was_told} {f'how {what} ended' if is_outcome else f'of {what}'} by {event.service}"
 
 
 def _finished(event: events.ToolFinished, at: _Context) -> str:

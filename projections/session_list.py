@@ -1,4 +1,4 @@
-"""The sessions in pages as of the log: read from the views, and from the streams ahead of them.
+"""The sessions in pages as of the log: read from the views, and from the streams with events that these lack.
 
 No worker needs to run. A projector that keeps up leaves nothing to read but the page.
 """
@@ -38,19 +38,19 @@ class SessionList:
 
     async def pages(self, after: Latest | None, count: int) -> AsyncIterator[ListPage[Row]]:
         """Iterate over the sessions after a place, in pages of about `count`. Raises StoreError."""
-        ahead = frozenset(key for key in await unprojected(self._store) if key.kind == "session")
-        read = await self._read(sorted(ahead))
+        behind = frozenset(key for key in await unprojected(self._store) if key.kind == "session")
+        read = await self._read(sorted(behind))
         fresh = [one for one in read.rows if after is None or one.order > after.order]
-        async for page in completed(fresh, read.problems, self._of_views(ahead, after, count)):
+        async for page in completed(fresh, read.problems, self._of_views(behind, after, count)):
             yield page
 
     async def _of_views(
-        self, ahead: frozenset[StreamKey], after: Latest | None, count: int
+        self, behind: frozenset[StreamKey], after: Latest | None, count: int
     ) -> AsyncIterator[ViewPage[Row]]:
         """Iterate over the sessions as the views list them, without those ahead."""
         while True:
             places = await queries.latest_sessions(self._store, count, scopes=[self._scope], after=after)
-            known = [one for one in places if StreamKey("session", one.session) not in ahead]
+            known = [one for one in places if StreamKey("session", one.session) not in behind]
             found = await self._as_of_now(known)
             is_last = len(places) < count
             yield ViewPage(found.rows, found.problems, None if is_last else Until(places[-1].order, places[-1].cursor))
@@ -109,7 +109,7 @@ async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncI
     one that goes on after it came, comes again.
     """
     keys = sorted(key for key in await unprojected(store) if key.kind == "session")
-    ahead = frozenset(key.id for key in keys)
+    behind = frozenset(key.id for key in keys)
     heads = await store.heads(keys)
     # A stream without entries, or that is none any more, comes first: its reader says what is wrong.
     moved = [Latest(head.at.ms, key.id) for key, head in zip(keys, heads, strict=True)]
@@ -121,7 +121,7 @@ async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncI
         is_last = len(places) < count
         due = left if is_last else [one for one in left if one.order > places[-1].order]
         left = [] if is_last else [one for one in left if one.order <= places[-1].order]
-        found = [*(one for one in places if one.session not in ahead), *due]
+        found = [*(one for one in places if one.session not in behind), *due]
         yield sorted(found, key=lambda place: place.order, reverse=True)
         if is_last:
             return

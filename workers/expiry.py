@@ -51,7 +51,7 @@ class Settler:
         self._stopped = False
         self._passed_over: dict[str, int | str | None] = {}
         """Sessions that cannot be settled, by what the index says of them: another deadline is another try."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._rung: set[str] = set()
 
     def woken(self, session: str) -> None:
@@ -83,15 +83,15 @@ class Settler:
             again = [one for one in due if seen.get(one[0]) == one[1]]
             fresh = [one for one in due if seen.get(one[0]) != one[1]]
             seen.update(fresh)
-            late, unsure = await self._settle_many(fresh)
+            late, unsettled = await self._settle_many(fresh)
             count, late_ms = count + len(late), max(late_ms, *late, 0)
             await self._correct_many(again, now_ms)
             if len(due) >= DUE_PAGE_COUNT:
                 partitions = None
-            elif again or unsure:
+            elif again or unsettled:
                 # Only these may still be due; what comes due meanwhile has its own alarm.
                 count_of_all = self._store.partition_count
-                left = (StreamKey("session", session) for session, _ in (*again, *unsure))
+                left = (StreamKey("session", session) for session, _ in (*again, *unsettled))
                 partitions = sorted({key.partition(count_of_all) for key in left})
             else:
                 break
@@ -113,22 +113,22 @@ class Settler:
         """Settle sessions; return the lateness of each in ms, and those that may still be due in the index."""
         left = iter(due)
         late_ms: list[int] = []
-        unsure: list[tuple[str, int]] = []
+        unsettled: list[tuple[str, int]] = []
 
         async def settle_some() -> None:
             for session, at_ms in left:
                 if self._stopped:
                     return
                 if session in self._rung:
-                    unsure.append((session, at_ms))
+                    unsettled.append((session, at_ms))
                     continue
                 late, is_sure = await self._settle(session, at_ms)
                 late_ms.append(late)
                 if not is_sure:
-                    unsure.append((session, at_ms))
+                    unsettled.append((session, at_ms))
 
         await _side_by_side(settle_some, len(due))
-        return late_ms, unsure
+        return late_ms, unsettled
 
     async def _settle(self, session: str, at_ms: int) -> tuple[int, bool]:
         """Settle a session; return how late it was (ms), and whether it is certainly not due in the index any more."""
@@ -203,8 +203,8 @@ class Settler:
 
     def _pass_over(self, session: str, at_ms: int | str | None, why: str) -> None:
         self._passed_over[session] = at_ms
-        if session not in self._told:
-            self._told.add(session)
+        if session not in self._logged:
+            self._logged.add(session)
             log.error("expiry: skipping session `%s`, which is due: %s", session, why)
 
 

@@ -159,7 +159,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float = 1.0
     """The interval between two steps of a walk, which is of at most `projections.lag.STEP_KEYS_COUNT` keys or so."""
     census_seconds: float = 60.0
-    """The interval at which a round is made owed if a partition has no census: its views were dropped, say."""
+    """The interval at which a round is made due if a partition has no census: its views were dropped, say."""
 
 
 async def run(ledger: Ledger, stop: asyncio.Event, pace: Pace | None = None) -> None:
@@ -197,7 +197,7 @@ class Projector:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_census:
             self._next_census = loop.time() + self._pace.census_seconds
-            if not await self._walk.owes() and await uncounted(self._store):
+            if not await self._walk.is_due() and await uncounted(self._store):
                 await self._walk.want()
                 self._next_step = 0.0
         if loop.time() >= self._next_step:
@@ -210,7 +210,7 @@ class Projector:
         return Pause(min(self._next_step, self._next_sweep, self._next_census) - loop.time())
 
     async def _walk_on(self) -> None:
-        """Make one step of the walk; the next one soon if it is owed, else after a pause."""
+        """Make one step of the walk; the next one soon if it is due, else after a pause."""
         now = asyncio.get_running_loop().time()
         begin = now >= self._next_walk
         if begin:
@@ -222,10 +222,10 @@ class Projector:
                 "projector: %d streams were ahead of their views without a hint, found by the walk", stepped.behind
             )
         if stepped.ended:
-            # Another process may note meanwhile that a round is owed.
+            # Another process may note meanwhile that a round is due.
             self._next_step = min(self._next_walk, now + self._pace.feed_seconds)
         else:
-            self._next_step = now if stepped.owed else now + self._pace.step_seconds
+            self._next_step = now if stepped.due else now + self._pace.step_seconds
 
     async def _read(self, partitions: Sequence[int], idle_ms: int | None = None) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
@@ -258,7 +258,7 @@ class CatchingUp:
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
         self._engine = Engine(ledger.store, before_step=Repairs(ledger))
-        self._told: dict[StreamKey, str] = {}
+        self._logged: dict[StreamKey, str] = {}
         self._anew = asyncio.Lock()
         self._turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)
         self.events = 0
@@ -307,7 +307,7 @@ class CatchingUp:
 
     async def _count(self, caught: CaughtUp) -> None:
         self.events += caught.events
-        if self._told.pop(caught.key, None) is not None:
+        if self._logged.pop(caught.key, None) is not None:
             await note_skipped(self._store, caught.key, skipped=False)
         log.debug("stream %s is at version %d", caught.key.name, caught.version)
 
@@ -322,8 +322,8 @@ class CatchingUp:
 
     async def _skip(self, key: StreamKey, text: str) -> None:
         """Log once, not at every check. Readers of the views are told each time, since the views may have been dropped."""
-        if self._told.get(key) != text:
-            self._told[key] = text
+        if self._logged.get(key) != text:
+            self._logged[key] = text
             log.warning("skipped: %s", text)
         await note_skipped(self._store, key, skipped=True)
 

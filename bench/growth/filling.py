@@ -71,7 +71,7 @@ class _Progress:
 async def until_projected(store: Store) -> None:
     """Wait until a projector has brought all views up, and has compared every stream with them."""
     began, looks = time.monotonic(), 0
-    while await StreamWalk(store, _nothing).owes() or await uncounted(store) or await FedLag(store).all():
+    while await StreamWalk(store, _nothing).is_due() or await uncounted(store) or await FedLag(store).all():
         await store.clock.wait_until(store.clock.now_ms() + LOOK_MS * min(20, 1 + looks))
         looks += 1
     tell(f"views up to the head after {time.monotonic() - began:.1f} s")

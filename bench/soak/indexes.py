@@ -27,7 +27,7 @@ async def until_indexed(ledger: Ledger, files: Sequence[Path], seconds: float) -
 
 async def _is_up(ledger: Ledger, file: Path) -> bool:
     with closing(IndexReader(file)) as reader:
-        return await lag_of(ledger.store, reader) == UP_TO_DATE and not reader.owes_removal
+        return await lag_of(ledger.store, reader) == UP_TO_DATE and not reader.must_remove
 
 
 def wrong_in(file: Path, outcomes: Mapping[Request, set[str]], redacted: Sequence[Asked]) -> list[str]:

@@ -80,27 +80,29 @@ class RuleMemory:
                 return result
             rules = await self._grounds.rules(state)
             if settled.bounds is not None:
-                return _told(result, "the grant has bounds, which a file cannot hold, so no rule was written to a file")
+                return _with_message(
+                    result, "the grant has bounds, which a file cannot hold, so no rule was written to a file"
+                )
             # Not "those in force": the approver may be about to write the project's grant.
             revoked = _revoked(state.grants)
             if (project := await self._grounds.project(state)) is not None:
                 revoked |= _revoked((await project.refresh()).grants)
         except (StoreError, RulesUnreadableError) as error:
-            return _told(result, _failed(error))
+            return _with_message(result, _failed(error))
         file = memory.file(rules, state.cwd or folder)
         if file is None:
             log.info("session %s has no folder, so no rule was written to a file", result.session)
             return result
         granted = zip(settled.grants, settled.granted_patterns, strict=False)
         entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
-        return _told(result, await _written(memory, file, rules, result.request.permission, entries))
+        return _with_message(result, await _written(memory, file, rules, result.request.permission, entries))
 
 
 def _revoked(grants: Grants) -> frozenset[str]:
     return frozenset(grant.grant_id for grant in grants.values() if grant.revoked_ms is not None)
 
 
-def _told(result: Result, message: str | None) -> Result:
+def _with_message(result: Result, message: str | None) -> Result:
     return result if message is None else msgspec.structs.replace(result, message=message)
 
 
@@ -369,7 +371,7 @@ class Calls:
             state = await self._grounds.folded()
             require_readable(state)
         # Timed out, perhaps while an allow was being confirmed: it does not count before that.
-        return await self._told(result_of(state, request_id), reads=False)
+        return await self._deliverable(result_of(state, request_id), reads=False)
 
     async def _settled(self, request_id: str) -> Result:
         await self._streams.watch(self._stream)
@@ -382,7 +384,7 @@ class Calls:
                     require_readable(state)
                 result = result_of(state, request_id)
                 if result.outcome is not None:
-                    result = await patiently(partial(self._told, result, reads=not has_waited))
+                    result = await patiently(partial(self._deliverable, result, reads=not has_waited))
                     if result.outcome is not None:
                         return result
                     continue
@@ -415,7 +417,7 @@ class Calls:
 
     async def result(self, request_id: str) -> Result:
         """Return the current result of a request. Raises UnknownRequestError, FrozenError, StoreError."""
-        return await self._told(result_of(await self._stream.refresh(), request_id))
+        return await self._deliverable(result_of(await self._stream.refresh(), request_id))
 
     async def recheck(self, request_id: str) -> None:
         """Judge a request again if a project's grant allowed it and the project's grants have changed since."""
@@ -434,7 +436,7 @@ class Calls:
         if freeze is not None:
             raise freeze.error(request_id=result.request_id, session=result.session)
 
-    async def _told(self, result: Result, *, reads: bool = True) -> Result:
+    async def _deliverable(self, result: Result, *, reads: bool = True) -> Result:
         """Return a result on which the asker may act. Without `reads` it was allowed while the asker waited."""
         await self.require_unfrozen(result, reads=reads)
         rests_on_project = result.outcome == "allowed" and result.request.rests_on_project

@@ -22,7 +22,7 @@ import msgspec
 from ledger.client.calls import Calls
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.results import Result, held_in, is_held_by, result_of
-from ledger.client.spans import begun_run, spanned, told_run
+from ledger.client.spans import begun_run, reported_run, spanned
 from ledger.core.errors import InDoubtError, InputError, LedgerError, ReopenedError, StillPendingError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_salt
@@ -393,7 +393,7 @@ class SessionRuns(ABC):
         AlreadyClaimedError where another claim holds the request, UnknownRequestError.
         """
         if await self._claims.finish(request_id, claim_id, ok=ok, output=output, **more):
-            await told_run(self._claims, request_id, ok=ok)
+            await reported_run(self._claims, request_id, ok=ok)
 
     async def release_claim(
         self, request_id: str, *, reason: str | None = None, actor: Actor | str | None = None

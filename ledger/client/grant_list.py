@@ -1,4 +1,4 @@
-"""The grants in force in pages as of the log, oldest first: read from the views, and from the streams ahead of them."""
+"""The grants in force in pages as of the log, oldest first: read from the views, and from the unprojected streams of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Uses = Mapping[str, int]
 """The last uses (server ms) by the field of `USED_VIEW`."""
 
 
-class _Ahead(NamedTuple):
+class _Unprojected(NamedTuple):
     """The content of a stream ahead of its views: its grants in force, and the last uses that it tells of."""
 
     rows: list[Approved]
@@ -48,13 +48,13 @@ class GrantList:
 
     async def pages(self, after: GrantPlace | None, count: int) -> AsyncIterator[ListPage[Row]]:
         """Iterate over the grants after a place, in pages of at most about `count`. Raises StoreError."""
-        ahead, read = await self._ahead()
+        unprojected, read = await self._unprojected()
         used = _latest(one.used for one in read.rows)
         fresh = [
             one for some in read.rows for one in map(listed, some.rows) if after is None or one.order > after.order
         ]
         fresh = await self._with_last_uses(fresh, used)
-        async for page in completed(fresh, read.problems, self._of_views(ahead, used, after, count)):
+        async for page in completed(fresh, read.problems, self._of_views(unprojected, used, after, count)):
             yield page
 
     async def approved_pages(self, after: str | None, count: int) -> AsyncIterator[ListPage[Approved]]:
@@ -94,7 +94,7 @@ class GrantList:
 
     async def last_uses(self, grants: Sequence[Approved]) -> Survey[Approved]:
         """Return grants with their last uses, and the streams that could not be read for them."""
-        _, read = await self._ahead()
+        _, read = await self._unprojected()
         used = _latest(one.used for one in read.rows)
         fields = [field_of(_stream_of(one), one.grant.grant_id) for one in grants]
         known = await self._used(fields, used)
@@ -106,22 +106,22 @@ class GrantList:
             read.problems,
         )
 
-    async def _ahead(self) -> tuple[frozenset[str], Survey[_Ahead]]:
+    async def _unprojected(self) -> tuple[frozenset[str], Survey[_Unprojected]]:
         keys = sorted(key for key in await unprojected(self._store) if key.has_calls)
         return frozenset(key.name for key in keys), await survey(keys, self._read)
 
-    async def _read(self, key: StreamKey) -> _Ahead:
+    async def _read(self, key: StreamKey) -> _Unprojected:
         now_ms = self._store.clock.now_ms()
         if key.kind == "project":
-            return _Ahead(approved_in_project(await self._streams.project(key.id).refresh(), now_ms), {})
+            return _Unprojected(approved_in_project(await self._streams.project(key.id).refresh(), now_ms), {})
         state = await self._streams.session(key.id).refresh()
         used = {used_field(state, grant_id): ms for grant_id, ms in last_uses(state).items()}
-        return _Ahead(approved_in_session(state, now_ms), used)
+        return _Unprojected(approved_in_session(state, now_ms), used)
 
     async def _of_views(
-        self, ahead: frozenset[str], used: Uses, after: GrantPlace | None, count: int
+        self, unprojected: frozenset[str], used: Uses, after: GrantPlace | None, count: int
     ) -> AsyncIterator[ViewPage[Row]]:
-        """Iterate over the grants as the views list them, without those of streams ahead."""
+        """Iterate over the grants as the views list them, without those of unprojected streams."""
         while True:
             fields = await asyncio.gather(
                 *(
@@ -130,7 +130,7 @@ class GrantList:
                 )
             )
             places = sorted({GrantPlace.of_field(field) for some in fields for field in some})[:count]
-            rows = await self._rows([one for one in places if one.stream not in ahead])
+            rows = await self._rows([one for one in places if one.stream not in unprojected])
             is_last = len(places) < count
             yield ViewPage(
                 await self._with_last_uses(rows, used),
@@ -177,11 +177,11 @@ class GrantList:
                 by_partition.setdefault(partition, []).append(field)
         wanted = [WantedFields(USED_VIEW, partition, some) for partition, some in by_partition.items()]
         found = await self._store.view_fields(wanted)
-        told = (
+        of_views = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
             for some, values in zip(by_partition.values(), found, strict=True)
         )
-        return _latest([*told, {field: used[field] for field in fields if field in used}])
+        return _latest([*of_views, {field: used[field] for field in fields if field in used}])
 
 
 def _stream_of(one: Approved) -> str:

@@ -48,7 +48,7 @@ WAITING_MAX: Final = 100_000
 USERS_MAX: Final = 1_000_000
 """The sessions in which one grant let calls through; all of them are read."""
 
-AHEAD_MAX: Final = 32
+UNPROJECTED_MAX: Final = 32
 """The streams with a line of a feed that are read without a look at whether they are ahead of their views at all."""
 
 ALIKE_COUNT: Final = 5
@@ -74,18 +74,20 @@ class Lookups:
         # An agent chooses its ids: many sessions may have one.
         is_known_in_many = len(found.fields) > KNOWN_IN_MAX
         named = {StreamKey("session", parts_of(one)[1]) for one in found.fields[:KNOWN_IN_MAX]}
-        unsure = frozenset(found.unsure)
+        incomplete = frozenset(found.incomplete)
         named.update(
-            key for key in found.ahead if key.kind == "session" and key.partition(store.partition_count) not in unsure
+            key
+            for key in found.unprojected
+            if key.kind == "session" and key.partition(store.partition_count) not in incomplete
         )
         # In the others the hints of deadlines name the sessions with pending requests, which come first.
-        searched = None if is_known_in_many else sorted(unsure)
+        searched = None if is_known_in_many else sorted(incomplete)
         if searched is None or searched:
             due = await store.due(None, WAITING_MAX, searched)
             named.update(StreamKey("session", session) for session, _ in due)
         known = await self._knowing(sorted(named), request_id)
         if not any(map(is_waiting, known.rows)):
-            async for keys in self._others(unsure, named, "session"):
+            async for keys in self._others(incomplete, named, "session"):
                 more = await self._knowing(keys, request_id)
                 known = Survey([*known.rows, *more.rows], [*known.problems, *more.problems])
         return known
@@ -99,10 +101,10 @@ class Lookups:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
         found = await self._look_up(GRANTS_VIEW, field_of(grant_id, ""), KNOWN_IN_MAX)
         named = {StreamKey.parse(parts_of(one)[1]) for one in found.fields}
-        named.update(key for key in found.ahead if key.has_calls)
+        named.update(key for key in found.unprojected if key.has_calls)
         having = await self._having(sorted(named), grant_id)
         if not having.rows:
-            async for keys in self._others(found.unsure, named, "session", "project"):
+            async for keys in self._others(found.incomplete, named, "session", "project"):
                 more = await self._having(keys, grant_id)
                 having = Survey(more.rows, [*having.problems, *more.problems])
                 if having.rows:
@@ -123,9 +125,9 @@ class Lookups:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
         found = await self._look_up(USES_VIEW, field_of(grant_id, ""), USERS_MAX)
         named = {StreamKey("session", parts_of(one)[1]) for one in found.fields}
-        named.update(key for key in found.ahead if key.kind == "session")
+        named.update(key for key in found.unprojected if key.kind == "session")
         yield sorted(named)
-        async for keys in self._others(found.unsure, named, "session"):
+        async for keys in self._others(found.incomplete, named, "session"):
             yield keys
 
     async def _look_up(self, view: str, prefix: str, count: int) -> FoundFields:
@@ -136,15 +138,15 @@ class Lookups:
         """
         store = self._context.store
         found = await store.look_up(view, prefix, count)
-        if len(found.ahead) <= AHEAD_MAX:
+        if len(found.unprojected) <= UNPROJECTED_MAX:
             return found
         try:
-            ahead = await streams_behind(store, found.ahead)
+            unprojected = await streams_behind(store, found.unprojected)
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
         fields = {*found.fields, *(await store.look_up(view, prefix, count)).fields}
-        return msgspec.structs.replace(found, fields=sorted(fields)[:count], ahead=list(ahead))
+        return msgspec.structs.replace(found, fields=sorted(fields)[:count], unprojected=list(unprojected))
 
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
@@ -172,9 +174,9 @@ class Lookups:
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
             )
         named = {parts_of(one)[-1] for one in found.fields}
-        named.update(key.id for key in found.ahead if key.kind == "session")
-        if found.unsure:
-            named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
+        named.update(key.id for key in found.unprojected if key.kind == "session")
+        if found.incomplete:
+            named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.incomplete)))
         states = await survey(
             (StreamKey("session", one) for one in sorted(named)),
             lambda key: self._context.streams.session(key.id).as_of_now(),
@@ -245,7 +247,7 @@ class WaitingSessions:
     def __init__(self, context: Context, handle_of: Callable[[str], WaitingSession]) -> None:
         self._context = context
         self._handle_of = handle_of
-        self._told: set[StreamProblem] = set()
+        self._reported: set[StreamProblem] = set()
 
     async def survey(self) -> Survey[SessionState]:
         """Return the current states, and the sessions that cannot be read."""
@@ -261,8 +263,8 @@ class WaitingSessions:
 
     def _read(self, found: Survey[SessionState]) -> list[SessionState]:
         for problem in found.problems:
-            if problem not in self._told:
-                self._told.add(problem)
+            if problem not in self._reported:
+                self._reported.add(problem)
                 log.warning("skipped: %s", problem.text)
         return found.rows
 

@@ -38,11 +38,11 @@ class PendingList:
 
     async def pages(self, after: WaitingPlace | None, count: int) -> AsyncIterator[ListPage[Waiting]]:
         """Iterate over the requests after a place, in pages of about `count`. Raises StoreError."""
-        ahead = await self._ahead()
-        read = await self._states(sorted(ahead))
+        unprojected = await self._unprojected()
+        read = await self._states(sorted(unprojected))
         waiting = (state for state in read.rows if not set(self._scopes).isdisjoint(scopes_of(state)))
         problems = await self._with_hints(read.problems)
-        views = self._of_views(ahead, after, count)
+        views = self._of_views(unprojected, after, count)
         async for page in completed(_listed(waiting, after), problems, views):
             yield page
 
@@ -60,17 +60,19 @@ class PendingList:
         read = await self._states(sorted(set(sessions)))
         yield ListPage(sorted(_listed(read.rows, after), key=lambda one: one.order), read.problems, None)
 
-    async def _ahead(self) -> frozenset[str]:
+    async def _unprojected(self) -> frozenset[str]:
         """Return the sessions that are read besides those that the views name."""
-        told = await self._store.look_up(None)
-        unsure = frozenset(told.unsure)
+        looked_up = await self._store.look_up(None)
+        incomplete = frozenset(looked_up.incomplete)
         found = {
             key.id
-            for key in told.ahead
-            if key.kind == "session" and key.partition(self._store.partition_count) not in unsure
+            for key in looked_up.unprojected
+            if key.kind == "session" and key.partition(self._store.partition_count) not in incomplete
         }
-        if unsure:
-            found.update(session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, sorted(unsure)))
+        if incomplete:
+            found.update(
+                session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, sorted(incomplete))
+            )
         return frozenset(found)
 
     async def _with_hints(self, problems: list[StreamProblem]) -> list[StreamProblem]:
@@ -82,7 +84,7 @@ class PendingList:
         return [one for one in problems if one.key.id in due]
 
     async def _of_views(
-        self, ahead: frozenset[str], after: WaitingPlace | None, count: int
+        self, unprojected: frozenset[str], after: WaitingPlace | None, count: int
     ) -> AsyncIterator[ViewPage[Waiting]]:
         """Iterate over what the views name, without the sessions that are read besides them."""
         while True:
@@ -93,7 +95,7 @@ class PendingList:
             fields = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
             named = {one.order: one for some in fields for one in map(WaitingPlace.of_field, some)}
             places = [named[order] for order in sorted(named)[:count]]
-            wanted = [one for one in places if one.session not in ahead]
+            wanted = [one for one in places if one.session not in unprojected]
             read = await self._states(dict.fromkeys(one.session for one in wanted))
             is_last = len(places) < count
             until = None if is_last else Until(places[-1].order, places[-1].cursor)

@@ -123,7 +123,7 @@ async def begun_run(owner: Any, result: Result, since: int | None = None) -> Cal
     return end
 
 
-async def told_run(owner: Any, request_id: str, *, ok: bool) -> None:
+async def reported_run(owner: Any, request_id: str, *, ok: bool) -> None:
     """Record the span of a run that another process has told of, from its claim to its end; nothing without both."""
     if recording_api() is None:
         return
@@ -149,14 +149,14 @@ async def _tell(api: Any, span: Any, owner: Any, result: Result, *, is_linked: b
     """Set what is known of a request, and link to the context that was recorded with its ask, where it can be read."""
     ledger, stream = owner._ledger, owner._stream  # noqa: SLF001 - of `Calls`, `SessionAnswers` or `SessionClaims`
     request, settled = result.request, result.settled
-    told = {
+    attributes = {
         "gen_ai.tool.name": _tool(result),
         f"{OWN}project": stream.state.project,
         f"{OWN}outcome": result.outcome,
         f"{OWN}reply": result.reply,
         f"{OWN}decided_by": None if settled is None else decider_of(settled) or settled.by.kind,
     }
-    _set(span, owner, told)
+    _set(span, owner, attributes)
     if not is_linked or not span.is_recording():
         return
     with suppress(LedgerError):

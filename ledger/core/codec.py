@@ -117,11 +117,11 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
         payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment_bytes(content), whole[begin:end])
         size_bytes = len(payload) + len(content)
     if size_bytes > EVENT_BYTES:
-        require_room(size_bytes)
+        require_payload_size(size_bytes)
     return payload, content
 
 
-def require_room(size_bytes: int) -> None:
+def require_payload_size(size_bytes: int) -> None:
     """Raise EventSizeError for more than one event may take."""
     if size_bytes > EVENT_BYTES:
         raise EventSizeError(f"the event takes {size_bytes} bytes; at most {EVENT_BYTES} are accepted")

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from ledger.core.codec import require_room
+from ledger.core.codec import require_payload_size
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, GrantBounds, ToolRef
 from ledger.core.ids import check_id
@@ -131,7 +131,7 @@ def _question(
     _check_patterns(patterns, "pattern")
     _check_patterns(always, "always pattern")
     # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
-    require_room(sum(map(len, patterns)) + sum(map(len, always)))
+    require_payload_size(sum(map(len, patterns)) + sum(map(len, always)))
     call = Call(
         permission=check_name(permission, "permission"),
         patterns=patterns,

@@ -58,7 +58,7 @@ def asks_ledger(
             try:
                 permit = stack.enter_context(one.permit_blocking(name, args))
             except RefusalError as error:
-                return _told(request, error, stops=stops)
+                return _refusal_message(request, error, stops=stops)
             return execute(_corrected(request, permit.result.updated_input))
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -67,7 +67,7 @@ def asks_ledger(
             try:
                 permit = await stack.enter_async_context(one.permit(name, args))
             except RefusalError as error:
-                return _told(request, error, stops=stops)
+                return _refusal_message(request, error, stops=stops)
             return await execute(_corrected(request, permit.result.updated_input))
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
@@ -117,7 +117,7 @@ def _corrected(request: Any, updated: Any) -> Any:
     return request.override(tool_call={**request.tool_call, "args": dict(updated)})
 
 
-def _told(request: Any, error: RefusalError, *, stops: bool) -> Any:
+def _refusal_message(request: Any, error: RefusalError, *, stops: bool) -> Any:
     if stops and error.agent == "stop":
         raise error
     from langchain_core.messages import ToolMessage  # noqa: PLC0415 - an extra, and slow to import

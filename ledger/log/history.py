@@ -19,7 +19,7 @@ from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time, parse_moment
-from ledger.log.fold_room import SizedCache, fold_bytes, past_bytes, room_of
+from ledger.log.fold_cache import SizedCache, cache_bytes, fold_bytes, past_bytes
 from ledger.log.fresh_folds import fold_before, fresh_state
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
@@ -222,7 +222,7 @@ class HistoryCache:
 
     def __init__(self, store: Store, most_bytes: int | None = None) -> None:
         self._store = store
-        self._most_bytes = room_of("history") if most_bytes is None else most_bytes
+        self._most_bytes = cache_bytes("history") if most_bytes is None else most_bytes
         self._marks: SizedCache[_Marks] = SizedCache(self._most_bytes)
         self._redacted: dict[StreamKey, int] = {}
 

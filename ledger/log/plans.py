@@ -94,7 +94,7 @@ class Companion(Protocol):
     key: StreamKey
     position: Position
 
-    def take_beside(self, entries: Sequence[Entry]) -> bool:
+    def take_also_read(self, entries: Sequence[Entry]) -> bool:
         """Fold entries that were read with another stream's append; return False if the stream must be read."""
         ...
 
@@ -142,7 +142,7 @@ class Batch(Generic[S]):
         self.is_read = False
         """True once the stream was read after the jobs arrived."""
         self.rounds_count = 0
-        self.told_ms: int | None = None
+        self.server_ms: int | None = None
         """The server's time, where the append was outside its window by it."""
 
     def begin(self, state: S, due_ms: int | None, after: Position, prev: str, now_ms: int) -> None:

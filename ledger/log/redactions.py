@@ -126,10 +126,10 @@ class Selection:
         if isinstance(event, NewerEvent):
             return
         payload = msgspec.json.decode(entry.payload)
-        told = payload["event"]
+        in_clear = payload["event"]
         detail = None if entry.content is None else msgspec.json.decode(entry.content)
         members = tuple(name for name in detail or () if name != SALT)
-        matched, in_payload = self._matches(entry, detail, {**told, **payload["actor"]})
+        matched, in_payload = self._matches(entry, detail, {**in_clear, **payload["actor"]})
         kind = event_type(event)
         if detail is not None and not self._key.has_calls:
             if matched:
@@ -144,11 +144,11 @@ class Selection:
         self.stays.append(NotRedactable(version=version, type=kind, members=members, why=why))
 
     def _matches(
-        self, entry: Entry, detail: object, told: Mapping[str, Any]
+        self, entry: Entry, detail: object, in_clear: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self._pattern is None or entry.ms < self._since_ms:
             return (), ()
-        return self._pattern.members_of(detail), self._pattern.members_of(told)
+        return self._pattern.members_of(detail), self._pattern.members_of(in_clear)
 
     def _request_of(self, event: Any) -> str | None:
         """Return the request that an event is of; in a project's stream only if it is one of the given ones."""

@@ -365,11 +365,11 @@ class Stream(CachedFold[S]):
             self._in_flight = None
             raise
 
-    def _answered(self, batch: Batch[S], result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+    def _answered(self, batch: Batch[S], result: AppendResult | Exception, also_read: tuple[Entry, ...]) -> None:
         """Handle the result of an append. Whatever must be awaited after it is awaited before later commands."""
         try:
             if batch.companion is not None:
-                batch.companion_is_behind = not batch.companion.take_beside(beside)
+                batch.companion_is_behind = not batch.companion.take_also_read(also_read)
             if type(result) is Appended:
                 batch.written_at = Position(result.ms, batch.after.version + 1)
                 self._take_own(batch, batch.written_at)
@@ -424,7 +424,7 @@ class Stream(CachedFold[S]):
 
     def _begin(self, batch: Batch[S]) -> None:
         """Begin a round of a batch, for now: by the server's clock if it told its time."""
-        now_ms = self._clock.now_ms() if batch.told_ms is None else batch.told_ms
+        now_ms = self._clock.now_ms() if batch.server_ms is None else batch.server_ms
         due_ms = self._fold.next_due_ms(self.state)
         batch.begin(self.state, due_ms, self.position, self._next_prev(), max(now_ms, self.position.ms))
 
@@ -485,7 +485,7 @@ class Stream(CachedFold[S]):
                 if self._observers:
                     self._tell(recorded)
 
-    def take_beside(self, entries: Sequence[Entry]) -> bool:
+    def take_also_read(self, entries: Sequence[Entry]) -> bool:
         return self._absorb_quietly(entries) and len(entries) < PAGE_COUNT
 
     async def _learn(self, batch: Batch[S], result: AppendResult) -> bool:
@@ -494,7 +494,7 @@ class Stream(CachedFold[S]):
             await batch.companion.refresh()
             batch.companion_is_behind = False
         # Each node of a cluster has its own clock: only that of this stream's node counts.
-        batch.told_ms = result.now_ms if isinstance(result, OutsideWindow) else None
+        batch.server_ms = result.now_ms if isinstance(result, OutsideWindow) else None
         if isinstance(result, Conflict):
             self._tallies.conflicts += 1
             await self._catch_up(batch, result)

@@ -17,7 +17,7 @@ from ledger.access.passkeys import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
-from ledger.log.fold_room import SizedCache, fold_bytes, room_of
+from ledger.log.fold_cache import SizedCache, cache_bytes, fold_bytes
 from ledger.log.folds import (
     ProjectFold,
     RulesFold,
@@ -105,7 +105,7 @@ class Streams:
         self.masks = masks
         self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
-        self._recent: SizedCache[Stream[Any]] = SizedCache(room_of("streams"))
+        self._recent: SizedCache[Stream[Any]] = SizedCache(cache_bytes("streams"))
         self._measured: dict[StreamKey, int] = {}
         """The version at which the room of each recent stream was estimated."""
         self._watched: WeakKeyDictionary[Stream[Any], None] = WeakKeyDictionary()

@@ -106,9 +106,9 @@ async def unprojected(store: Store) -> set[StreamKey]:
 
     Where no projector has compared all streams of a partition with their views, they are compared now.
     """
-    told = await store.look_up(None)
-    found = set(told.ahead)
-    if told.unsure:
-        async for keys in pages_of_streams(store, frozenset(told.unsure)):
+    looked_up = await store.look_up(None)
+    found = set(looked_up.unprojected)
+    if looked_up.incomplete:
+        async for keys in pages_of_streams(store, frozenset(looked_up.incomplete)):
             found.update(await streams_behind(store, keys))
     return found

@@ -141,16 +141,16 @@ class _LongTexts:
             found = self._known[text] = _find(text)
             # Each step is one that no other thread can divide.
             kept = list(self._known.items())
-            excess = sum(_room_of(*one) for one in kept) - _LONG_CHARS
+            excess = sum(_cost_of(*one) for one in kept) - _LONG_CHARS
             for one in kept:
                 if excess <= 0:
                     break
-                excess -= _room_of(*one)
+                excess -= _cost_of(*one)
                 self._known.pop(one[0], None)
         return found
 
 
-def _room_of(text: str, found: tuple[SecretSpan, ...]) -> int:
+def _cost_of(text: str, found: tuple[SecretSpan, ...]) -> int:
     return len(text) + _SPAN_CHARS * len(found)
 
 

@@ -172,8 +172,8 @@ class Masks:
         return "".join((*parts, text[after:]))
 
     def _mask(self, secret: str, kind: str) -> str:
-        told = plain(secret).text.encode("utf-8", "surrogatepass")
-        return mask_text(kind, hmac.digest(self._key, told, "sha256").hex()[:FINGERPRINT_CHARS])
+        text = plain(secret).text.encode("utf-8", "surrogatepass")
+        return mask_text(kind, hmac.digest(self._key, text, "sha256").hex()[:FINGERPRINT_CHARS])
 
 
 def spans(text: str, *, is_named: bool, keeps: bool) -> list[SecretSpan]:
@@ -240,7 +240,7 @@ def _has_secret(whole: str, shapes: Iterable[SecretShape]) -> bool:
     return False
 
 
-def search_ahead(value: Any) -> None:
+def prefetch_secrets(value: Any) -> None:
     """Search the long texts of a value, so that its masks need no second search. For a thread beside a loop."""
     for text in _long(texts(value)):
         find(text)

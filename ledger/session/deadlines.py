@@ -66,16 +66,16 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
     if lock_request is not None and lock_due:
         not_before.append(lock_request.due_ms)
         events += _pass_requested_lock(state, lock_request.client_id, _remaining(state, live))
-    room = max(EVENTS_PER_APPEND_COUNT - len(events), 1)
+    left = max(EVENTS_PER_APPEND_COUNT - len(events), 1)
     present = live.named()
     moves = not present and state.settings.when_abandoned == "move"
-    for request in due[:room]:
+    for request in due[:left]:
         ends = _end_or_move(request, now_ms, present, moves=moves)
         if len(ends) > 1 and request.cap_at_ms is not None:
             not_before.append(request.cap_at_ms)
         events += ends
     # What else is due is settled by the next append: claims that have timed out.
-    return Settlement(tuple(events), max(not_before), more=len(due) > room or bool(due_claims(state, now_ms, 1)))
+    return Settlement(tuple(events), max(not_before), more=len(due) > left or bool(due_claims(state, now_ms, 1)))
 
 
 def _settle_claims(state: SessionState, now_ms: int) -> Settlement:

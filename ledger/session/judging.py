@@ -45,10 +45,10 @@ def first_request_id(request_id: str, call: Call, number: int) -> str:
     return f"{request_id}.{call.permission}{f'.{number}' if number > 1 else ''}"
 
 
-def call_behind(tool: str, tool_input: Any, room_bytes: int) -> dict[str, Any]:
-    """Return the call behind a folder for display; an input of more than `room_bytes` as its digest."""
+def call_behind(tool: str, tool_input: Any, most_bytes: int) -> dict[str, Any]:
+    """Return the call behind a folder for display; an input of more than `all_caches_bytes` as its digest."""
     size = len(msgspec.json.encode(tool_input))
-    if size <= room_bytes:
+    if size <= most_bytes:
         return {"tool": tool, "input": tool_input}
     return {"tool": tool, "input_digest": input_digest(tool_input), "input_bytes": size}
 

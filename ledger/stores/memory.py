@@ -41,6 +41,7 @@ from ledger.stores.port import (
     Entry,
     FeedFacts,
     FeedItem,
+    FeedLines,
     FilesRewritten,
     FoundFields,
     FreezeFlag,
@@ -48,7 +49,6 @@ from ledger.stores.port import (
     Opening,
     OthersPresent,
     OutsideWindow,
-    OwedLines,
     Place,
     Position,
     ShortStream,
@@ -116,10 +116,10 @@ class MemoryServer:
             raise sealed_error(key, seal)
         return self.streams.get(key, [])
 
-    def owed(self, group: str, partition: int) -> list[tuple[FeedItem, str, int]]:
+    def unacknowledged_in(self, group: str, partition: int) -> list[tuple[FeedItem, str, int]]:
         """Return the lines of a feed that a group has not acknowledged, each with its consumer and time."""
-        owed = self.unacknowledged.get(group, {}).values()
-        return [line for line in owed if line[0].partition == partition]
+        lines = self.unacknowledged.get(group, {}).values()
+        return [line for line in lines if line[0].partition == partition]
 
 
 class MemoryStore:
@@ -354,7 +354,7 @@ class MemoryStore:
             feed, done = server.feeds[partition], server.delivered.get((group, partition), 0)
             idle = [
                 item
-                for item, _, since in server.owed(group, partition)
+                for item, _, since in server.unacknowledged_in(group, partition)
                 if idle_ms is not None and now_ms - since >= idle_ms
             ]
             fresh = [item for item in feed if number_of(item) > done]
@@ -373,23 +373,23 @@ class MemoryStore:
         for item in items:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
-    async def owed(
+    async def unacknowledged(
         self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
-    ) -> list[OwedLines]:
+    ) -> list[FeedLines]:
         wanted = range(self.partition_count) if partitions is None else partitions
-        found = [self._owed_in(one, group, Position.parse(since.get(one) or "0-0").version, count) for one in wanted]
+        found = [self._lines_in(one, group, Position.parse(since.get(one) or "0-0").version, count) for one in wanted]
         return [one for one in found if one is not None]
 
-    def _owed_in(self, partition: int, group: str, since: int, count: int) -> OwedLines | None:
+    def _lines_in(self, partition: int, group: str, since: int, count: int) -> FeedLines | None:
         feed, delivered = self._server.feeds[partition], self._server.delivered.get((group, partition), 0)
-        waiting = [number_of(item) - 1 for item, _, _ in self._server.owed(group, partition)]
+        waiting = [number_of(item) - 1 for item, _, _ in self._server.unacknowledged_in(group, partition)]
         done = max(since, min(waiting, default=delivered))
         lines = [item for item in feed if number_of(item) > done]
         if not lines:
             return None
         page = lines[:count]
         trimmed = done < number_of(feed[0]) - 1
-        return OwedLines(partition, tuple(page), page[-1].place, trimmed, len(page) == len(lines))
+        return FeedLines(partition, tuple(page), page[-1].place, trimmed, len(page) == len(lines))
 
     async def feeds(self) -> list[FeedFacts]:
         feeds = [self._server.feeds[one] for one in range(self.partition_count)]
@@ -408,8 +408,8 @@ class MemoryStore:
         return tuple(
             GroupFacts(
                 name=name,
-                consumer_count=len({consumer for _, consumer, _ in server.owed(name, partition)}),
-                pel_count=len(server.owed(name, partition)),
+                consumer_count=len({consumer for _, consumer, _ in server.unacknowledged_in(name, partition)}),
+                pel_count=len(server.unacknowledged_in(name, partition)),
                 delivered=f"0-{server.delivered[name, partition]}",
             )
             for name in sorted({name for name, one in server.delivered if one == partition})
@@ -458,22 +458,22 @@ class MemoryStore:
     async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
         server, partitions = self._server, range(self.partition_count)
         skipped = [StreamKey.parse(name) for name in await self.view_page(SKIPPED, "", None)]
-        ahead = [item.key for one in partitions for item in self._unfinished(one)]
-        unsure = [one for one in partitions if self._is_unsure(one)]
+        unprojected = [item.key for one in partitions for item in self._unfinished(one)]
+        incomplete = [one for one in partitions if self._is_incomplete(one)]
         return FoundFields(
             fields=[] if view is None else await self.view_page(view, prefix, count),
-            ahead=list(dict.fromkeys([*skipped, *ahead])),
-            unsure=unsure,
-            read=[one for one in unsure if server.delivered.get((PROJECTORS, one))],
+            unprojected=list(dict.fromkeys([*skipped, *unprojected])),
+            incomplete=incomplete,
+            read=[one for one in incomplete if server.delivered.get((PROJECTORS, one))],
         )
 
     def _unfinished(self, partition: int) -> list[FeedItem]:
         """Return the lines of a feed that the projectors have not acknowledged, also those that were trimmed."""
         delivered = self._server.delivered.get((PROJECTORS, partition), 0)
-        owed = [item for item, _, _ in self._server.owed(PROJECTORS, partition)]
-        return [*owed, *(item for item in self._server.feeds[partition] if number_of(item) > delivered)]
+        delivered_lines = [item for item, _, _ in self._server.unacknowledged_in(PROJECTORS, partition)]
+        return [*delivered_lines, *(item for item in self._server.feeds[partition] if number_of(item) > delivered)]
 
-    def _is_unsure(self, partition: int) -> bool:
+    def _is_incomplete(self, partition: int) -> bool:
         census, feed = self._server.views[partition][CENSUS], self._server.feeds[partition]
         if CENSUS_BEGUN not in census or census[CENSUS_BEGUN] != census.get(CENSUS_DONE):
             return True

@@ -329,13 +329,13 @@ class ViewAdvance(NamedTuple):
 class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields found in an index of the views, and what the views may lag behind.
 
-    `ahead` are the streams that are named by feed lines which no projector has finished, and those that none could
-    read. In the partitions `unsure` other streams may be ahead, too; of them, a projector has read the feeds of `read`.
+    `unprojected` are the streams that are named by feed lines which no projector has finished, and those that none could
+    read. In the partitions `incomplete` other streams may be ahead, too; of them, a projector has read the feeds of `read`.
     """
 
     fields: list[str]
-    ahead: list[StreamKey]
-    unsure: list[int]
+    unprojected: list[StreamKey]
+    incomplete: list[int]
     read: list[int]
 
 
@@ -358,7 +358,7 @@ class TakenLines(NamedTuple):
     taken_over: int = 0
 
 
-class OwedLines(NamedTuple):
+class FeedLines(NamedTuple):
     """Lines of a partition's feed that a group may not have dealt with.
 
     `after` is the feed's id of the last of them, to go on from. `trimmed`: lines before them are gone, and nobody read

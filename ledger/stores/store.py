@@ -22,11 +22,11 @@ from ledger.stores.port import (
     Entry,
     FeedFacts,
     FeedItem,
+    FeedLines,
     FilesRewritten,
     FoundFields,
     FreezeFlag,
     Opening,
-    OwedLines,
     Place,
     Position,
     ShortStream,
@@ -267,9 +267,9 @@ class Store(Protocol):
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def owed(
+    async def unacknowledged(
         self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
-    ) -> list[OwedLines]:
+    ) -> list[FeedLines]:
         """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
 
         They begin after the id in `since`, or with the first line that the group was not given or has not
@@ -323,7 +323,7 @@ class Store(Protocol):
         """Return the first `count` fields with this prefix of a sorted view, and the streams that may have others.
 
         Its numbers are all 0; None is no view. Each partition is read as of one instant, so that every appended event
-        is in the view, or its stream in `ahead`, or its partition in `unsure`.
+        is in the view, or its stream in `unprojected`, or its partition in `incomplete`.
         """
         ...
 
@@ -412,13 +412,13 @@ async def append_to(
     """Post an append and return what it is answered. Raises InDoubtError, StoreError, SealedError, DamageError, Foreign."""
     future: asyncio.Future[tuple[AppendResult, tuple[Entry, ...]]] = asyncio.get_running_loop().create_future()
 
-    def answered(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+    def answered(result: AppendResult | Exception, also_read: tuple[Entry, ...]) -> None:
         if future.done():
             return
         if isinstance(result, Exception):
             future.set_exception(result)
         else:
-            future.set_result((result, beside))
+            future.set_result((result, also_read))
 
     store.post(append, answered, also_read)
     return await future

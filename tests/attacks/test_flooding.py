@@ -21,11 +21,18 @@ from ledger.session.state import SessionState
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.gateway import beside as beside_module
-from workers.gateway.beside import LOOP_SECONDS_MAX, REST_SECONDS_MAX, Beside, BusyError, TooCostlyError, rehearse_ask
+from workers.gateway import worker_pool as pool_module
 from workers.gateway.bodies import AskBody
 from workers.gateway.quotas import Quotas
 from workers.gateway.settings import GatewaySettings
+from workers.gateway.worker_pool import (
+    LOOP_SECONDS_MAX,
+    REST_SECONDS_MAX,
+    BusyError,
+    TooCostlyError,
+    WorkerPool,
+    rehearse_ask,
+)
 
 # Each wildcard may match anywhere, so every rule scans the whole command again: over a second per line.
 ENDLESS: Final = {
@@ -81,7 +88,7 @@ def line(command: str) -> dict[str, Any]:
 async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None:
     agent, ann = await patient(gateway), await patient(gateway, "approver")
     checking = asyncio.create_task(agent.post("/v1/policy/check", [line(f"{LONG}{n}") for n in range(LINES_COUNT)]))
-    await wait_until_async(lambda: gateway.gateway.beside.is_busy, "the check to be under way")
+    await wait_until_async(lambda: gateway.gateway.pool.is_busy, "the check to be under way")
     seen = await ann.get("/v1/pending")
     assert (seen.status_code, checking.done()) == (200, False)
     refused = await checking
@@ -127,7 +134,7 @@ async def test_a_costly_ask_that_is_within_its_budget_is_answered(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine takes more time for the same work.
-    monkeypatch.setattr(beside_module, "LOOP_SECONDS_MAX", PATIENCE_S)
+    monkeypatch.setattr(pool_module, "LOOP_SECONDS_MAX", PATIENCE_S)
     agent = await patient(gateway, brings_rules=True)
     await agent.put("/v1/sessions/ses_1", {"rules": [{"permission": "bash", "pattern": "*", "action": "ask"}]})
     asked = await agent.post("/v1/sessions/ses_1/asks", {"tool_name": "bash", "input": {"command": f"echo {LONG}"}})
@@ -135,63 +142,63 @@ async def test_a_costly_ask_that_is_within_its_budget_is_answered(
 
 
 @pytest.fixture
-def beside() -> Iterator[Beside]:
-    beside = Beside()
-    yield beside
-    beside.close()
+def pool() -> Iterator[WorkerPool]:
+    pool = WorkerPool()
+    yield pool
+    pool.close()
 
 
-def endless(beside: Beside, caller: str, *, seconds: float = 20) -> asyncio.Task[Any]:
-    return asyncio.create_task(beside.run(caller, "check", [line(f"{LONG}{n}") for n in range(50)], seconds=seconds))
+def endless(pool: WorkerPool, caller: str, *, seconds: float = 20) -> asyncio.Task[Any]:
+    return asyncio.create_task(pool.run(caller, "check", [line(f"{LONG}{n}") for n in range(50)], seconds=seconds))
 
 
 @pytest.mark.slow
-async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other(beside: Beside) -> None:
+async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other(pool: WorkerPool) -> None:
     long = [{"dialect": "opencode", "permission": "bash", "patterns": [f"echo {LONG}{n}" for n in range(LINES_COUNT)]}]
-    await beside.run("plt_1", "check", long, seconds=20, rests=True)
+    await pool.run("plt_1", "check", long, seconds=20, rests=True)
     began = time.monotonic()
-    again, other = (asyncio.create_task(beside.run(name, "check", [], seconds=20)) for name in ("plt_1", "plt_2"))
+    again, other = (asyncio.create_task(pool.run(name, "check", [], seconds=20)) for name in ("plt_1", "plt_2"))
     await other
     await again
     assert time.monotonic() - began > REST_SECONDS_MAX / 2
 
 
 @pytest.mark.slow
-async def test_work_without_an_end_is_ended_and_more_of_it_is_refused(beside: Beside) -> None:
-    found = await asyncio.gather(*(endless(beside, "plt_1", seconds=0.1) for _ in range(9)), return_exceptions=True)
+async def test_work_without_an_end_is_ended_and_more_of_it_is_refused(pool: WorkerPool) -> None:
+    found = await asyncio.gather(*(endless(pool, "plt_1", seconds=0.1) for _ in range(9)), return_exceptions=True)
     assert {type(one) for one in found} == {TooCostlyError, BusyError}
     assert LOOP_SECONDS_MAX < 0.3
 
 
 @pytest.mark.slow
-async def test_work_that_is_killed_takes_no_other_along(beside: Beside) -> None:
-    long = endless(beside, "plt_1")
-    await wait_until_async(lambda: beside.is_busy, "the work to be under way")
+async def test_work_that_is_killed_takes_no_other_along(pool: WorkerPool) -> None:
+    long = endless(pool, "plt_1")
+    await wait_until_async(lambda: pool.is_busy, "the work to be under way")
     with pytest.raises(TooCostlyError):
-        await endless(beside, "plt_2", seconds=0.1)
-    assert await beside.run("plt_2", "check", [], seconds=20) == []
+        await endless(pool, "plt_2", seconds=0.1)
+    assert await pool.run("plt_2", "check", [], seconds=20) == []
     assert not long.done()
-    beside.close()
+    pool.close()
     with pytest.raises(TooCostlyError):
         await long
 
 
-async def test_a_process_that_is_killed_while_it_is_idle_is_replaced(beside: Beside) -> None:
+async def test_a_process_that_is_killed_while_it_is_idle_is_replaced(pool: WorkerPool) -> None:
     before = set(active_children())
-    await beside.run("plt_1", "check", [], seconds=20)
+    await pool.run("plt_1", "check", [], seconds=20)
     (process,) = set(active_children()) - before
     process.kill()
-    await wait_until_async(lambda: any(one._broken for one in beside._all), "the process to be missed")
-    assert await beside.run("plt_1", "check", [], seconds=20) == []
+    await wait_until_async(lambda: any(one._broken for one in pool._all), "the process to be missed")
+    assert await pool.run("plt_1", "check", [], seconds=20) == []
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
 async def test_work_whose_caller_left_or_that_takes_too_long_is_killed(
-    beside: Beside, monkeypatch: pytest.MonkeyPatch, *, cancelled: bool
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, *, cancelled: bool
 ) -> None:
-    monkeypatch.setattr(beside_module, "WALL_SECONDS_MAX", PATIENCE_S if cancelled else 0.5)
+    monkeypatch.setattr(pool_module, "WALL_SECONDS_MAX", PATIENCE_S if cancelled else 0.5)
     before = set(active_children())
-    work = endless(beside, "plt_1")
+    work = endless(pool, "plt_1")
     started = await wait_until_async(lambda: set(active_children()) - before, "a process to have work")
     if cancelled:
         work.cancel()
@@ -200,11 +207,11 @@ async def test_work_whose_caller_left_or_that_takes_too_long_is_killed(
     await wait_until_async(lambda: not started & set(active_children()), "the process to be gone")
 
 
-async def test_work_that_waits_when_the_gateway_ends_starts_no_process(beside: Beside) -> None:
+async def test_work_that_waits_when_the_gateway_ends_starts_no_process(pool: WorkerPool) -> None:
     before = set(active_children())
-    waiting = [endless(beside, f"plt_{n % 3}") for n in range(9)]
-    await wait_until_async(lambda: beside.is_busy, "a process to have work")
-    beside.close()
+    waiting = [endless(pool, f"plt_{n % 3}") for n in range(9)]
+    await wait_until_async(lambda: pool.is_busy, "a process to have work")
+    pool.close()
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(one) for one in found} == {TooCostlyError, BusyError}
     assert set(active_children()) <= before

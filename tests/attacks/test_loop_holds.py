@@ -20,8 +20,8 @@ from ledger.session import masking
 from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.app import route_handlers
 from workers.gateway.authentication import operation_of
-from workers.gateway.beside import LOOP_SECONDS_MAX, Beside
 from workers.gateway.settings import BODY_BYTES_MAX
+from workers.gateway.worker_pool import LOOP_SECONDS_MAX, WorkerPool
 
 LARGE_BYTES: Final = BODY_BYTES_MAX - 64 * 1024
 HOLD_SECONDS_MAX: Final = 2 * LOOP_SECONDS_MAX
@@ -125,7 +125,7 @@ async def test_an_ask_that_no_event_could_hold_is_refused_unjudged_and_unsearche
     def reached(*_said: Any, **_more: Any) -> None:
         pytest.fail("judged, or searched for secrets")
 
-    monkeypatch.setattr(Beside, "run", reached)
+    monkeypatch.setattr(WorkerPool, "run", reached)
     monkeypatch.setattr(masking, "may_need_masks", reached)
     long = ["x" * 15_000] * 256
     body = edit("x") | {member: {"a": long} if member in ("metadata", "input") else long}
@@ -181,7 +181,7 @@ async def test_a_large_ask_is_searched_beside_the_loop_and_once(root: Caller, mo
                 threads.add(False)
         return own(text)
 
-    monkeypatch.setattr(Beside, "run", rehearsed)
+    monkeypatch.setattr(WorkerPool, "run", rehearsed)
     monkeypatch.setattr(finder, "_find", find)
     patterns = [f"once {SECRET * 400}{number}" for number in range(8)]
     asked = await root.post(ASKS, edit(*patterns))

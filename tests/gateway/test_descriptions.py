@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ledger.core.events import Actor
-from ledger.log.fold_room import room_of
+from ledger.log.fold_cache import cache_bytes
 from ledger.session.state import Request
 from ledger.session.would_run.description import description_json
 from workers.gateway.descriptions import Descriptions
@@ -56,7 +56,7 @@ def test_what_is_kept_is_bounded_by_the_setting_for_folds(monkeypatch: pytest.Mo
     kept = Descriptions()
     for number in range(40):
         kept.of(f"ses_{number}", request(f"echo {number} {'x' * 20_000}"))
-        assert kept.size <= room_of("descriptions") == 512 * 1024
+        assert kept.size <= cache_bytes("descriptions") == 512 * 1024
     assert kept.size > 256 * 1024
 
 

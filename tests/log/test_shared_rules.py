@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from ledger import Ledger
-from ledger.log.fold_room import fold_bytes
+from ledger.log.fold_cache import fold_bytes
 from ledger.policy import Layer, PolicySource, Rule, Verdict, digest
 from ledger.policy.stored_rules import RulesState
 

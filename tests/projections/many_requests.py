@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ledger import Ledger, Session, Timeouts
-from ledger.log.fold_room import fold_bytes
+from ledger.log.fold_cache import fold_bytes
 from ledger.log.plans import SETTLE
 from ledger.testing import TestClock
 from projections.engine import Engine

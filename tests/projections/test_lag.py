@@ -50,9 +50,9 @@ async def test_what_the_projectors_have_dealt_with_is_not_looked_at(ledger: Ledg
     await ledger.session("ses_1")
     await project_all(ledger)
     items = (await store.read_feed(ALL, PROJECTORS, "one", 100)).items
-    assert len(await store.owed(PROJECTORS, {}, 100)) == 1, "delivered, and not acknowledged"
+    assert len(await store.unacknowledged(PROJECTORS, {}, 100)) == 1, "delivered, and not acknowledged"
     await store.acknowledge(PROJECTORS, items)
-    assert await store.owed(PROJECTORS, {}, 100) == []
+    assert await store.unacknowledged(PROJECTORS, {}, 100) == []
     await ledger.session("ses_2")
     assert list(await FedLag(store).all()) == [SES_2]
 

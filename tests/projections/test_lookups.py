@@ -42,7 +42,7 @@ async def projecting(ledger: Ledger) -> AsyncIterator[None]:
 
 
 async def has_come_to_all(ledger: Ledger) -> bool:
-    return await ledger.store.owed(PROJECTORS, {}, 1) == [] and await uncounted(ledger.store) == []
+    return await ledger.store.unacknowledged(PROJECTORS, {}, 1) == [] and await uncounted(ledger.store) == []
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ async def test_of_many_streams_with_a_line_only_those_that_are_ahead_of_their_vi
         return await survey(wanted, one)
 
     monkeypatch.setattr(lookups, "survey", reading)
-    monkeypatch.setattr(lookups, "AHEAD_MAX", 1)
+    monkeypatch.setattr(lookups, "UNPROJECTED_MAX", 1)
     assert await ledger.sessions_of("late_3") == ["ses_3"]
     assert read == keys[2:]
     read.clear()
@@ -300,5 +300,5 @@ async def test_what_is_projected_between_the_looks_is_found(ledger: Ledger, monk
         return await streams_behind(store, keys)
 
     monkeypatch.setattr(lookups, "streams_behind", after_the_projector)
-    monkeypatch.setattr(lookups, "AHEAD_MAX", 1)
+    monkeypatch.setattr(lookups, "UNPROJECTED_MAX", 1)
     assert await ledger.sessions_of("late_2") == ["ses_2"]

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from ledger.log.fold_room import MB, VARIABLE
+from ledger.log.fold_cache import MB, VARIABLE
 from tests.support.servers import RealServer
 
 REQUESTS: Final = 10_000

@@ -49,13 +49,13 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk_module, "KEYS_AT_ONCE_COUNT", 5)
 
 
-async def test_the_first_round_of_all_is_owed_and_brings_up_every_view(ledger: Ledger) -> None:
+async def test_the_first_round_of_all_is_due_and_brings_up_every_view(ledger: Ledger) -> None:
     await sessions(ledger, ("ses_1", "ses_2"))
     walker = Walker(ledger)
-    assert await walker.walk.owes()
+    assert await walker.walk.is_due()
     await walker.round(begin=False)
     assert sorted(walker.found) == await streams(ledger.store)
-    assert not await walker.walk.owes()
+    assert not await walker.walk.is_due()
     assert await differences(ledger.store) == []
 
 
@@ -89,13 +89,13 @@ async def test_a_round_that_is_wished_for_during_another_follows_it(ledger: Ledg
     walker = Walker(ledger)
     await walker.round()
     calm = await walker.walk.step(begin=True)
-    assert (calm.ended, calm.owed) == (False, False)
+    assert (calm.ended, calm.due) == (False, False)
     await Walker(ledger).walk.want()
-    assert (await walker.walk.step(begin=False)).owed
+    assert (await walker.walk.step(begin=False)).due
     await walker.round(begin=False)
-    assert await walker.walk.owes(), "what was lost may lie behind the place where the other round was"
+    assert await walker.walk.is_due(), "what was lost may lie behind the place where the other round was"
     await walker.round(begin=False)
-    assert not await walker.walk.owes()
+    assert not await walker.walk.is_due()
 
 
 async def test_a_stream_that_is_gone_while_its_views_are_not_is_found(ledger: Ledger) -> None:

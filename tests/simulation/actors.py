@@ -72,7 +72,7 @@ class Told(msgspec.Struct, frozen=True):
     project_since: Position
     project_until: Position
     called_ms: int
-    told_ms: int
+    server_ms: int
     said: str | None = None
     refused: bool = False
 
@@ -122,10 +122,10 @@ class Call:
     ) -> None:
         world = self._diary.world
         since, project_since, called_ms = self._began
-        until, project_until, told_ms = world.head(self._stream), world.head(self._project), world.now_ms
+        until, project_until, server_ms = world.head(self._stream), world.head(self._project), world.now_ms
         self._diary.told.append(
             Told(
-                *self._names, what, by, reply, at_ms, since, until, project_since, project_until, called_ms, told_ms,
+                *self._names, what, by, reply, at_ms, since, until, project_since, project_until, called_ms, server_ms,
                 self._said, refused,
             )
         )  # fmt: skip

@@ -234,7 +234,7 @@ class Oracle:
 
     def _check_ask(self, told: Told, held: list[Status]) -> None:
         last = held[-1]
-        assert told.told_ms <= max(told.called_ms, last.ms) + LATEST_MS, f"{told} was told too late: {last}"
+        assert told.server_ms <= max(told.called_ms, last.ms) + LATEST_MS, f"{told} was told too late: {last}"
         if told.outcome == "allowed" and last.rests_on_project:
             asked = self._asked[told.request_id]
             own = self._own.between(told.since.version, told.until.version)

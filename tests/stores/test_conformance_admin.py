@@ -355,23 +355,23 @@ async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_w
 
 
 async def test_lines_are_owed_until_they_are_acknowledged_and_looking_takes_none(store: Store) -> None:
-    assert await store.owed("views", {}, 10) == []
+    assert await store.unacknowledged("views", {}, 10) == []
     head = await written(store, b"a")
     head = await written(store, b"b", after=head)
     await written(store, b"c", after=head)
     own = SESSION.partition(store.partition_count)
     for _ in range(2):
-        (lines,) = await store.owed("views", {}, 10)
+        (lines,) = await store.unacknowledged("views", {}, 10)
         assert [item.version for item in lines.items] == [1, 2, 3]
         assert (lines.partition, lines.trimmed, lines.complete) == (own, False, True)
     items = (await store.read_feed(ALL, "views", "one", 2)).items
     await store.acknowledge("views", items[:1])
-    (lines,) = await store.owed("views", {}, 10)
+    (lines,) = await store.unacknowledged("views", {}, 10)
     assert [item.version for item in lines.items] == [2, 3]
     items = [*items, *(await store.read_feed(ALL, "views", "one", 10)).items]
     await store.acknowledge("views", items)
-    assert await store.owed("views", {}, 10) == []
-    (lines,) = await store.owed("others", {}, 10)
+    assert await store.unacknowledged("views", {}, 10) == []
+    (lines,) = await store.unacknowledged("others", {}, 10)
     assert [item.version for item in lines.items] == [1, 2, 3]
 
 
@@ -381,12 +381,12 @@ async def test_owed_lines_go_on_after_those_that_were_seen(store: Store) -> None
         head = await written(store, b"x", after=head)
     own, since, versions = SESSION.partition(store.partition_count), "", list[int]()
     for complete in (False, False, True):
-        (lines,) = await store.owed("views", {own: since} if since else {}, 2)
+        (lines,) = await store.unacknowledged("views", {own: since} if since else {}, 2)
         assert lines.complete is complete
         versions += [item.version for item in lines.items]
         since = lines.after
     assert versions == [1, 2, 3, 4, 5]
-    assert await store.owed("views", {own: since}, 2) == []
+    assert await store.unacknowledged("views", {own: since}, 2) == []
 
 
 async def test_owed_lines_that_were_dropped_are_told(store: Store) -> None:
@@ -394,10 +394,10 @@ async def test_owed_lines_that_were_dropped_are_told(store: Store) -> None:
     items = (await store.read_feed(ALL, "views", "one", 10)).items
     await store.acknowledge("views", items)
     head = await overrun(store, head, FEED_LENGTH_COUNT)
-    (lines,) = await store.owed("others", {}, 1)
+    (lines,) = await store.unacknowledged("others", {}, 1)
     assert (lines.trimmed, lines.items[0].version) == (True, 2)
     await overrun(store, head, 1)
-    (lines,) = await store.owed("views", {}, 1)
+    (lines,) = await store.unacknowledged("views", {}, 1)
     assert (lines.trimmed, lines.items[0].version) == (True, 3)
 
 

@@ -135,10 +135,10 @@ async def test_the_ends_of_feeds_are_places_after_which_only_new_lines_are_owed(
     assert last[1:] == (SESSION, 2, False)
     ends = {last.partition: last.place}
     assert list(ends) == [SESSION.partition(store.partition_count)]
-    assert await store.owed("nobody", ends, 10) == []
+    assert await store.unacknowledged("nobody", ends, 10) == []
     await written(store, b"c", after=head)
     await written(store, b"x", key=PROJECT)
-    owed = await store.owed("nobody", ends, 10)
+    owed = await store.unacknowledged("nobody", ends, 10)
     assert sorted(item[1:3] for lines in owed for item in lines.items) == sorted([(SESSION, 3), (PROJECT, 1)])
     assert not any(lines.trimmed for lines in owed)
     places = {line.partition: line.place for line in await ends_of(store)}

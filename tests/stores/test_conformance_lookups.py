@@ -39,8 +39,8 @@ async def count_all(store: Store) -> None:
     await walk_to_its_end(walk_of(store))
 
 
-def found(*ahead: StreamKey, unsure: Iterable[int] = (), read: Iterable[int] = ()) -> FoundFields:
-    return FoundFields(fields=[], ahead=list(ahead), unsure=list(unsure), read=list(read))
+def found(*unprojected: StreamKey, incomplete: Iterable[int] = (), read: Iterable[int] = ()) -> FoundFields:
+    return FoundFields(fields=[], unprojected=list(unprojected), incomplete=list(incomplete), read=list(read))
 
 
 async def take(store: Store) -> Sequence[FeedItem]:
@@ -48,7 +48,7 @@ async def take(store: Store) -> Sequence[FeedItem]:
 
 
 async def test_nothing_is_found_before_the_first_append_and_a_census_makes_it_sure(store: Store) -> None:
-    assert await look_up(store, "per_1\n") == found(unsure=ALL)
+    assert await look_up(store, "per_1\n") == found(incomplete=ALL)
     await count_all(store)
     assert await look_up(store, "per_1\n") == found()
 
@@ -80,7 +80,7 @@ async def test_another_group_s_reading_counts_for_nothing(store: Store) -> None:
     await count_all(store)
     await written(store, b"a")
     await store.acknowledge("notifier", (await store.read_feed(ALL, "notifier", "one", 10)).items)
-    assert (await look_up(store, "x")).ahead == [SESSION]
+    assert (await look_up(store, "x")).unprojected == [SESSION]
 
 
 async def test_a_stream_is_named_once_however_many_lines_it_has(store: Store) -> None:
@@ -89,25 +89,25 @@ async def test_a_stream_is_named_once_however_many_lines_it_has(store: Store) ->
     await take(store)
     head = await written(store, b"b", after=head)
     await written(store, b"c", after=head)
-    assert (await look_up(store, "x")).ahead == [SESSION]
+    assert (await look_up(store, "x")).unprojected == [SESSION]
 
 
 async def test_a_stream_that_no_projector_could_read_is_always_named(store: Store) -> None:
     await count_all(store)
     await project(store, PROJECT, START, START, [ViewWrite(SKIPPED, PROJECT.name, 0, "sorted")])
-    assert (await look_up(store, "x")).ahead == [PROJECT]
+    assert (await look_up(store, "x")).unprojected == [PROJECT]
     await project(store, PROJECT, START, START, [ViewWrite(SKIPPED, PROJECT.name, None, "sorted")])
-    assert (await look_up(store, "x")).ahead == []
+    assert (await look_up(store, "x")).unprojected == []
 
 
 async def test_a_partition_is_sure_only_after_a_finished_census(store: Store) -> None:
     await written(store, b"a")
     walk = walk_of(store)
     assert await uncounted(store) == list(ALL)
-    assert (await look_up(store, "x")).unsure == list(ALL)
+    assert (await look_up(store, "x")).incomplete == list(ALL)
     while not (await walk.step()).ended:
-        assert (await look_up(store, "x")).unsure == list(ALL)
-    assert (await look_up(store, "x")).unsure == []
+        assert (await look_up(store, "x")).incomplete == list(ALL)
+    assert (await look_up(store, "x")).incomplete == []
     assert await uncounted(store) == []
 
 
@@ -132,7 +132,7 @@ async def test_a_census_is_void_where_views_were_dropped_since_it_began(store: S
     await store.drop_views(own, ())
     await write_census(store, CENSUS_DONE, b"one")
     assert await uncounted(store) == [own]
-    assert (await look_up(store, "x")).unsure == [own]
+    assert (await look_up(store, "x")).incomplete == [own]
 
 
 async def test_an_unsure_partition_tells_whether_a_projector_has_read_its_feed(store: Store) -> None:
@@ -162,5 +162,5 @@ async def test_a_feed_that_was_trimmed_before_it_was_read_is_unsure_and_a_gap(st
     assert await look_up(store, "x") == found(SESSION)
     for _ in range(2):
         head = await written(store, b"x", after=head)
-    assert await look_up(store, "x") == found(SESSION, unsure=[own])
+    assert await look_up(store, "x") == found(SESSION, incomplete=[own])
     assert (await store.read_feed(ALL, PROJECTORS, "one", 1)).gaps == [own]

@@ -44,7 +44,7 @@ async def index(ledger: Ledger, file: Path) -> None:
 async def caught_up(ledger: Ledger, file: Path) -> None:
     async def is_up() -> bool:
         with closing(IndexReader(file)) as reader:
-            return await lag_of(ledger.store, reader) == (0, 0, True) and not reader.owes_removal
+            return await lag_of(ledger.store, reader) == (0, 0, True) and not reader.must_remove
 
     await wait_until_async(is_up, "the index has all that the log has")
 

@@ -126,7 +126,7 @@ async def test_lines_are_acknowledged_when_the_views_have_changed(ledger: Ledger
 
     async def all_done() -> bool:
         groups = [group for one in await ledger.store.feeds() for group in one.groups]
-        return bool(groups) and await ledger.store.owed(GROUP, {}, 1) == []
+        return bool(groups) and await ledger.store.unacknowledged(GROUP, {}, 1) == []
 
     await wait_until_async(all_done, "no line to be owed")
 

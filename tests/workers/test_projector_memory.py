@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from ledger import Ledger
-from ledger.log.fold_room import LEAST_MB, MB, VARIABLE
+from ledger.log.fold_cache import LEAST_MB, MB, VARIABLE
 from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ledger.core.events import Actor
 from ledger.session.state import Request
 from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, describe_request
-from ledger.session.would_run.marks import marks_of
 from ledger.session.would_run.members import (
     AFTER_NAMES,
     BEFORE_NAMES,
@@ -22,6 +21,7 @@ from ledger.session.would_run.members import (
     PATCH_NAMES,
     PATH_NAMES,
 )
+from ledger.session.would_run.odd_characters import marks_of
 
 KNOWN = (*COMMAND_NAMES, *PATH_NAMES, *PATCH_NAMES, *BEFORE_NAMES, *AFTER_NAMES, "content", "url", "query", "plan")
 NESTED = ("edits", "questions", "options", "answers", "question", "label", "description", "behind", "input")

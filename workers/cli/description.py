@@ -36,7 +36,7 @@ from workers.presentation.words import result_lines, rule_text
 if TYPE_CHECKING:
     from ledger import Pending, Result
     from ledger.session.would_run.description import Description, Section
-    from ledger.session.would_run.marks import OddCharacter
+    from ledger.session.would_run.odd_characters import OddCharacter
 
 CELL_CHARS: Final = 2_000
 """The length of a description in a table; `show` has all of it."""

@@ -62,10 +62,10 @@ def remove_address(folder: Path) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    new = path.with_suffix(f".{os.getpid()}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
-    beside.replace(path)
+    new.replace(path)
 
 
 async def _kept_token(folder: Path, tokens: Tokens) -> str | None:

@@ -36,13 +36,13 @@ from ledger.policy.dialects import dialect_of
 from ledger.policy.operands import operands_wanted
 from ledger.session.state import SessionState
 from ledger.stores.store import Store
-from workers.gateway.beside import rehearse_ask
 from workers.gateway.bodies import AskBody, FinishBody, OperandBody, RunnerBody
 from workers.gateway.descriptions import Row, result_row
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import follow_own_rules, require_folder, require_project_rules
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.quotas import size_of
+from workers.gateway.worker_pool import rehearse_ask
 
 KEY_CHARS_MAX: Final = 255
 
@@ -214,7 +214,7 @@ async def ask(
     async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
         state = session.stream.state
         rules = await gateway.ledger.streams.rulesets.of(state)
-        await rehearse_ask(gateway.beside, principal.caller, state, body, rules)
+        await rehearse_ask(gateway.pool, principal.caller, state, body, rules)
         operands = given_operands(session.stream.state, body, request_id)
         result, left_out = await _asked(
             gateway,

@@ -20,7 +20,7 @@ from markdown_it.token import Token
 
 from ledger import Ledger
 from ledger.client.results import Pending, Result
-from ledger.log.fold_room import room_of
+from ledger.log.fold_cache import cache_bytes
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.decision import records_clients
 from ledger.session.signed_claims import always_scope
@@ -166,7 +166,7 @@ class Descriptions:
 
     def __init__(self, bytes_max: int | None = None) -> None:
         self.size = 0
-        self._bytes_max = room_of("descriptions") if bytes_max is None else bytes_max
+        self._bytes_max = cache_bytes("descriptions") if bytes_max is None else bytes_max
         self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
 
     def of(self, session: str, request: Request) -> msgspec.Raw:

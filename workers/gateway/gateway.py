@@ -22,7 +22,6 @@ from ledger.core.errors import LedgerError, UnknownSessionError
 from ledger.core.ids import check_id
 from ledger.log.history import HistoryCache
 from ledger.session.state import SessionState
-from workers.gateway.beside import Beside
 from workers.gateway.events.streams import EventStreams
 from workers.gateway.metrics import Metrics
 from workers.gateway.names import passkey_origins
@@ -41,6 +40,7 @@ from workers.gateway.settings import (
     WAIT_SECONDS_MAX,
     GatewaySettings,
 )
+from workers.gateway.worker_pool import WorkerPool
 from workers.runtime.project_rules import ProjectRules
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Gateway:
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.turns = Turns()
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
-        self.beside = Beside()
+        self.pool = WorkerPool()
         self.brought = Brought()
         self.presences = Presences(ledger)
         self.projects = ProjectRules()
@@ -129,7 +129,7 @@ class Gateway:
     async def close(self) -> None:
         """Stop the background work."""
         await self.events.close()
-        self.beside.close()
+        self.pool.close()
         await self.holdings.close()
         await self.reads.close()
 

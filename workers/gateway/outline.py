@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ledger.core.events import Outcome, Tier
 from ledger.core.times import format_time, format_time_or_none
-from ledger.log.fold_room import SizedCache, room_of
+from ledger.log.fold_cache import SizedCache, cache_bytes
 from ledger.session.state import Request, SessionState, Settled
 from ledger.stores.port import StreamKey
 
@@ -70,7 +70,7 @@ class Outlines:
     """Cached outlines of recently viewed sessions, each for its newest version."""
 
     def __init__(self) -> None:
-        self._known: SizedCache[Outline] = SizedCache(room_of("outlines"))
+        self._known: SizedCache[Outline] = SizedCache(cache_bytes("outlines"))
 
     async def of(self, state: SessionState) -> Outline:
         key = StreamKey("session", state.session_id)

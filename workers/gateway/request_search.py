@@ -70,7 +70,7 @@ class FreshViews:
         if self._fed.trimmed:
             await self._walk.want(sorted(self._fed.trimmed))
             self._fed.trimmed.clear()
-        while await self._walk.owes():
+        while await self._walk.is_due():
             await self._walk.step(begin=False)
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:

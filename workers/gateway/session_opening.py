@@ -17,12 +17,12 @@ from ledger.core.timeouts import RunLimits
 from ledger.core.times import SECOND_MS, format_duration
 from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
-from workers.gateway.beside import rehearse_rules
 from workers.gateway.bodies import SETTINGS, OpenSession
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import GATEWAYS_OWN, folder_to_open, require_project_rules, rules_for
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.work import given_policy
+from workers.gateway.worker_pool import rehearse_rules
 from workers.runtime.project_rules import project_of_source
 
 
@@ -57,7 +57,7 @@ async def open_session(
         await gateway.session(body.parent, principal)
     if is_new:
         gateway.holdings.open_session(principal.caller)
-    await rehearse_rules(gateway.beside, principal.caller, body)
+    await rehearse_rules(gateway.pool, principal.caller, body)
     folder = folder_to_open(principal, body.cwd)
     rules = await _rules(gateway, principal, body, folder, is_new=is_new)
     project = await _project(gateway, principal, session_id, body.project) if is_new else body.project

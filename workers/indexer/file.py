@@ -294,7 +294,7 @@ class IndexFile(OpenIndex):
             return True
         self._scrubbing = True
         try:
-            with self._told():
+            with self._errors():
                 return self._scrub()
         finally:
             self._scrubbing = False
@@ -314,7 +314,7 @@ class IndexFile(OpenIndex):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._told():
+        with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

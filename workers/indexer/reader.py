@@ -234,14 +234,14 @@ class IndexReader(OpenIndex):
         return bool(self.noted(WHOLE))
 
     @property
-    def owes_removal(self) -> bool:
+    def must_remove(self) -> bool:
         """Return whether the file may have bytes of text that left the log; no search finds it."""
         return bool(self.noted(SCRUB))
 
     def versions(self, sessions: Sequence[str]) -> dict[str, int]:
         """Return the versions that sessions are indexed up to."""
         found: dict[str, int] = {}
-        with self._told():
+        with self._errors():
             for session in sessions:
                 row = self._connection.execute("SELECT version FROM heads WHERE session = ?", (session,)).fetchone()
                 found[session] = 0 if row is None else row[0]
@@ -281,7 +281,7 @@ class IndexReader(OpenIndex):
             sql, values = _NEWEST, (least, below, count)
         else:
             sql, values = _MATCHING, (match, least, below, count)  # type: ignore[assignment]
-        with self._told():
+        with self._errors():
             rows = self._connection.execute(sql, values).fetchall()
         return [FoundRequest(row_of(row[:-2], None), *row[-2:]) for row in rows]
 
@@ -327,7 +327,7 @@ async def lag_of(store: Store, index: IndexReader) -> IndexLag:
     since, whole = index.feeds(), index.is_whole
     versions: dict[str, int] = {}
     for _ in range(ROUNDS_COUNT):
-        lines = await store.owed(NO_GROUP, since, LINES_AT_ONCE_COUNT)
+        lines = await store.unacknowledged(NO_GROUP, since, LINES_AT_ONCE_COUNT)
         whole = whole and not any(one.trimmed for one in lines)
         for one in lines:
             since[one.partition] = one.after

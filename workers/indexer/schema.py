@@ -229,16 +229,16 @@ class OpenIndex:
 
     def feeds(self) -> dict[int, str]:
         """Return the line of each partition's feed up to which all was read."""
-        with self._told():
+        with self._errors():
             return dict(self._connection.execute("SELECT partition, after FROM feeds").fetchall())
 
     def noted(self, name: str) -> str:
-        with self._told():
+        with self._errors():
             found = self._connection.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
         return "" if found is None else str(found[0])
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         """Raise SetupError for an error of the database: a full disk, say. Nothing was written then."""
         try:
             yield

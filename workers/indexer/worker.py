@@ -116,7 +116,7 @@ class IndexPace(msgspec.Struct, frozen=True, kw_only=True):
     walk_seconds: float = 600.0
     """The interval between the beginnings of two walks over all streams, in case a hint was lost."""
     step_seconds: float = 1.0
-    """The interval between two steps of a walk that is not owed."""
+    """The interval between two steps of a walk that is not due."""
     scrub_seconds: float = 1.0
     """The interval of attempts to empty the database's own log while a reader is in the way."""
 
@@ -165,7 +165,7 @@ class Indexer:
         self._store = ledger.store
         self._index = index
         self._pace = pace
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._next_sweep = self._next_walk = self._next_step = 0.0
         self._named: dict[str, None] = {}
         self._consumer = Consumer(
@@ -220,7 +220,7 @@ class Indexer:
         """Index what the feeds name after the noted lines; have all streams walked over where lines were trimmed."""
         while not self._is_stopping():
             feeds = self._index.feeds()
-            lines = await self._store.owed(NO_GROUP, feeds, LINES_AT_ONCE_COUNT)
+            lines = await self._store.unacknowledged(NO_GROUP, feeds, LINES_AT_ONCE_COUNT)
             if not lines:
                 return
             if any(one.trimmed for one in lines) and self._index.noted(WHOLE):
@@ -240,7 +240,7 @@ class Indexer:
     async def _walk_on(self) -> None:
         """Make one step of the walk; the next one at once while the index is not known to be whole."""
         now = asyncio.get_running_loop().time()
-        place, owed = self._index.noted(WALK), not self._index.noted(WHOLE)
+        place, due = self._index.noted(WALK), not self._index.noted(WHOLE)
         if not place:
             self._next_walk = now + self._pace.walk_seconds
         place = await (self._walk_own(place) if place.startswith(OWN) else self._walk_streams(place))
@@ -248,11 +248,11 @@ class Indexer:
             return
         self._index.note({WALK: place} if place else {WALK: "", WHOLE: "1"})
         if not place:
-            if owed:
+            if due:
                 log.info("indexer: the index is whole")
             self._next_step = self._next_walk
         else:
-            self._next_step = now if owed else now + self._pace.step_seconds
+            self._next_step = now if due else now + self._pace.step_seconds
 
     async def _walk_streams(self, place: str) -> str:
         keys, cursor = await self._store.streams_page(place, KEYS_AT_ONCE_COUNT)
@@ -288,9 +288,9 @@ class Indexer:
 
     def _tell(self, session: str, damage: str | None) -> None:
         if damage is None:
-            self._told.pop(session, None)
-        elif self._told.get(session) != damage:
-            self._told[session] = damage
+            self._logged.pop(session, None)
+        elif self._logged.get(session) != damage:
+            self._logged[session] = damage
             log.warning("indexer: skipped: %s", damage)
 
 

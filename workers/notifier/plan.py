@@ -26,7 +26,7 @@ from workers.notifier.settings import Recipient, Timing
 from workers.presentation.labels import GRAVE
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One try to notify one person of one request. `step` None is the notice that it ended."""
 
     person: str
@@ -42,25 +42,25 @@ class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
 
     state: SessionState
     since_ms: dict[str, int] = {}
-    told: dict[str, tuple[Told, ...]] = {}
+    attempts: dict[str, tuple[Attempt, ...]] = {}
     missed: dict[str, int] = {}
 
 
 def next_state(notified: NotificationState, recorded: Recorded, after: SessionState) -> NotificationState:
     """Return the state after one more event; `after` is the session's fold then."""
     event = recorded.event
-    since_ms, told, missed = notified.since_ms, notified.told, notified.missed
+    since_ms, attempts, missed = notified.since_ms, notified.attempts, notified.missed
     if isinstance(event, Expired) and event.request_id in since_ms:
         missed = {**missed, event.request_id: since_ms[event.request_id]}
     if isinstance(event, Asked | Reopened | DeadlineMoved) and event.tier == "unattended":
         since_ms = {**since_ms, event.request_id: recorded.ms}
     elif isinstance(event, Notification) and event.person is not None:
-        one = Told(event.person, event.service, event.result, event.step, event.message_id, recorded.ms)
-        told = {**told, event.request_id: (*told.get(event.request_id, ()), one)}
+        one = Attempt(event.person, event.service, event.result, event.step, event.message_id, recorded.ms)
+        attempts = {**attempts, event.request_id: (*attempts.get(event.request_id, ()), one)}
     request_id = getattr(event, "request_id", None)
     if isinstance(request_id, str) and request_id in since_ms and request_id not in after.pending:
         since_ms = {key: value for key, value in since_ms.items() if key != request_id}
-    return NotificationState(state=after, since_ms=since_ms, told=told, missed=missed)
+    return NotificationState(state=after, since_ms=since_ms, attempts=attempts, missed=missed)
 
 
 CORRECTED_WITHIN_MS: Final = DAY_MS
@@ -103,17 +103,17 @@ class RecipientChannel(msgspec.Struct, frozen=True):
     service: str
     is_device: bool = False
 
-    def own(self, told: Iterable[Told]) -> list[Told]:
-        return [one for one in told if (one.person, one.service) == (self.person.name, self.service)]
+    def own(self, attempts: Iterable[Attempt]) -> list[Attempt]:
+        return [one for one in attempts if (one.person, one.service) == (self.person.name, self.service)]
 
-    def counts(self, told: Told) -> bool:
+    def counts(self, attempt: Attempt) -> bool:
         """Return whether a message counts towards the limits of this channel.
 
         Those of a person's services count together. A device counts for itself: all devices show the same messages.
         """
-        if told.person != self.person.name:
+        if attempt.person != self.person.name:
             return False
-        return told.service == self.service if self.is_device else not told.service.startswith(DEVICE_PREFIX)
+        return attempt.service == self.service if self.is_device else not attempt.service.startswith(DEVICE_PREFIX)
 
     def needs_notice(self, settled: Settled) -> bool:
         """Return whether to report this end: who answered needs no message, but their devices still show the request."""
@@ -194,7 +194,7 @@ def _reminders(
     if len(come) < len(timing.steps_ms):
         yield since_ms + timing.steps_ms[len(come)], None
     if come:
-        tries = channel.own(notified.told.get(request.request_id, ()))
+        tries = channel.own(notified.attempts.get(request.request_id, ()))
         done = any(one.result == "sent" and one.step is not None and one.step >= come[-1] for one in tries)
         failed = [one.ms for one in tries if one.result == "failed" and one.step == come[-1]]
         if not done and len(failed) < timing.tries:
@@ -218,9 +218,9 @@ def _corrections(
 ) -> Iterator[tuple[int, Correction]]:
     """Yield notices of requests that the person was notified of and others ended; the one who answered needs none."""
     for notified in states:
-        for request_id, told in notified.told.items():
+        for request_id, attempts in notified.attempts.items():
             settled = notified.state.settled.get(request_id)
-            tries = channel.own(told)
+            tries = channel.own(attempts)
             if settled is None or not channel.needs_notice(settled):
                 continue
             if not any(one.result == "sent" for one in tries) or any(one.result == "withdrawn" for one in tries):
@@ -244,7 +244,7 @@ def missed_in_quiet(
     for notified in states:
         for request_id, since_ms in notified.missed.items():
             settled = notified.state.settled.get(request_id)
-            if settled is None or channel.own(notified.told.get(request_id, ())):
+            if settled is None or channel.own(notified.attempts.get(request_id, ())):
                 continue
             end_ms = quiet_until_ms(quiet, since_ms + timing.steps_ms[0])
             if end_ms is None or end_ms <= settled.at_ms or (quiet.grave and is_grave(settled.request)):
@@ -268,7 +268,7 @@ def is_grave(request: Request) -> bool:
 
 def is_over(notified: NotificationState, now_ms: int) -> bool:
     """Return whether no message will be due for this session without a new event in it."""
-    settled = (notified.state.settled.get(request_id) for request_id in {**notified.told, **notified.missed})
+    settled = (notified.state.settled.get(request_id) for request_id in {**notified.attempts, **notified.missed})
     return not notified.state.pending and all(
         one is None or one.at_ms + CORRECTED_WITHIN_MS <= now_ms for one in settled
     )
@@ -282,8 +282,8 @@ def _messages(channel: RecipientChannel, states: Iterable[NotificationState]) ->
     return {
         one.message_id: SentMessage(one.service, one.ms)
         for notified in states
-        for told in notified.told.values()
-        for one in told
+        for attempts in notified.attempts.values()
+        for one in attempts
         if channel.counts(one) and one.result == "sent" and one.message_id is not None
     }
 

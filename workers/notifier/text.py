@@ -178,8 +178,8 @@ def reminder_message(reminders: Sequence[Reminder], link_of: LinkOf, inbox: str 
     kept = _that_fit([sum(len(line.text) + 3 for line in lines) + len(link or "") for lines, link in parts])
     several = len(parts) > 1
     lines: list[MessageLine] = []
-    for number, (told, _) in enumerate(parts[:kept], 1):
-        lines += [*([MessageLine("ours", f"Request {number}:")] if several else []), *told, _BLANK]
+    for number, (lines_of_one, _) in enumerate(parts[:kept], 1):
+        lines += [*([MessageLine("ours", f"Request {number}:")] if several else []), *lines_of_one, _BLANK]
     if any(line.kind == "quoted" and has_broken_addresses(line.text) for line in lines):
         lines.append(MessageLine("ours", BROKEN))
     for number, (_, link) in enumerate(parts[:kept], 1):
@@ -237,7 +237,7 @@ def _ended(correction: Correction, person: str) -> list[MessageLine]:
 def _what(found: Description, request: Request) -> Iterator[MessageLine]:
     """Yield the tool and each part of its input, in order, until the room is used up."""
     yield MessageLine("quoted", neutral(tool_in_words(request.tool_name or request.permission), NAME_CHARS_MAX))
-    parts = [one for one in found.sections if not one.repeats and _is_told(one)]
+    parts = [one for one in found.sections if not one.repeats and _is_sent(one)]
     room_chars = WHAT_CHARS_MAX
     for index, part in enumerate(parts):
         if room_chars <= 0:
@@ -250,7 +250,7 @@ def _what(found: Description, request: Request) -> Iterator[MessageLine]:
         yield MessageLine("quoted", line)
 
 
-def _is_told(part: Section) -> bool:
+def _is_sent(part: Section) -> bool:
     return part.kind not in _TOLD_BESIDE and (part.origin != "metadata" or part.kind != "rest")
 
 

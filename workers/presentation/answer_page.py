@@ -21,7 +21,7 @@ from ledger.session.approvals import agreement_of, approvals_of, listed
 from ledger.session.demands import demanded
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, Section, describe_request
-from ledger.session.would_run.marks import Mark, marks_of
+from ledger.session.would_run.odd_characters import Mark, marks_of
 from workers.presentation.labels import (
     ANSWERS,
     APPROVED,

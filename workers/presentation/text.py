@@ -31,7 +31,7 @@ def revealed(text: str) -> str:
     """
     if text.isascii():
         return visible(text)
-    from ledger.session.would_run.marks import marks_of  # noqa: PLC0415 - slow to import, and few texts need it
+    from ledger.session.would_run.odd_characters import marks_of  # noqa: PLC0415 - slow to import, and few texts need it
 
     marks = marks_of(text)
     shown: list[str] = []

@@ -59,14 +59,14 @@ class Consumer:
         self._concerns = concerns
         self._on_stop = on_stop
         self._woken: set[int] = set()
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self._away = False
 
     def wake(self, partition: int | None = None) -> None:
         """Make a pass soon: for a partition, or (None) at once."""
         if partition is not None:
             self._woken.add(partition)
-        self._bell.set()
+        self._wake.set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Make passes until `stop` is set. Ledger errors are logged and retried, never raised."""
@@ -76,7 +76,7 @@ class Consumer:
             await asyncio.wait((loop, stopped), return_when=asyncio.FIRST_COMPLETED)
             self.stopping = True
             self._on_stop()
-            self._bell.set()
+            self._wake.set()
             _, in_progress = await asyncio.wait((loop,), timeout=STOP_SECONDS)
             if in_progress:
                 log.warning("%s: stopped in a pass; another worker or the next start goes on with it", self._name)
@@ -91,7 +91,7 @@ class Consumer:
 
     async def _loop(self) -> None:
         while not self.stopping:
-            self._bell.clear()
+            self._wake.clear()
             woken, self._woken = self._woken, set()
             try:
                 pause = await self._make_pass(sorted(woken))
@@ -112,7 +112,7 @@ class Consumer:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(pause.seconds, 0)):
-                    await self._bell.wait()
+                    await self._wake.wait()
                     if self._woken:
                         await asyncio.sleep(GATHER_SECONDS)
         finally:
@@ -121,7 +121,7 @@ class Consumer:
 
     async def _wake_at(self, ms: int) -> None:
         await self._ledger.store.clock.wait_until(ms)
-        self._bell.set()
+        self._wake.set()
 
     # --- wake-ups ---------------------------------------------------------------------------------------------------
 

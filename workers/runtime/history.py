@@ -92,13 +92,13 @@ async def compare_history(store: Store, place: LedgerPlace) -> Comparison | None
 @asynccontextmanager
 async def watched_history(store: Store, place: LedgerPlace) -> AsyncIterator[None]:
     """Compare at once, at intervals while the block runs, and at its end; log each thing found once."""
-    told: set[str] = set()
+    logged: set[str] = set()
 
     async def look() -> None:
         with suppress(LedgerError):  # the server is away, or a stream is being moved: the next look compares
             found = await compare_history(store, place)
-            if found is not None and found.hint is not None and found.text not in told:
-                told.add(found.text)
+            if found is not None and found.hint is not None and found.text not in logged:
+                logged.add(found.text)
                 log.log(logging.WARNING if found.ok else logging.ERROR, "%s; %s", found.text, found.hint)
 
     async def watch() -> None:

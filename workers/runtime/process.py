@@ -21,7 +21,7 @@ from ledger.policy.dialects import DIALECTS
 from ledger.policy.shell.forms.programs import known_programs
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.dangers import effects
-from ledger.session.would_run.marks import look_alikes
+from ledger.session.would_run.odd_characters import look_alikes
 from workers.runtime.history import watched_history
 from workers.runtime.place import LedgerPlace
 

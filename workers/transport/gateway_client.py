@@ -29,7 +29,7 @@ from workers.transport.place import (
 )
 from workers.transport.wire import LOST, Connections
 
-TOLD_AFTER_SECONDS: Final = 0.5
+LOGGED_AFTER_SECONDS: Final = 0.5
 
 
 class Outage:
@@ -41,24 +41,24 @@ class Outage:
         self._find = find
         self._began_at: float | None = None
         self._failed_at = 0.0
-        self._told = False
+        self._logged = False
 
     def lasts(self, now: float, pause: float, cause: Exception) -> bool:
         """Record a failure, and return whether to try again after a pause."""
         if self._began_at is None or now - self._failed_at > self._grace + pause:
             # The time since is unknown: the gateway may have been back.
-            self._began_at, self._told = now, False
+            self._began_at, self._logged = now, False
         self._failed_at = now
         goes_on = now + pause <= self._began_at + self._grace
-        if goes_on and not self._told and now + pause > self._began_at + TOLD_AFTER_SECONDS:
-            self._told = True
+        if goes_on and not self._logged and now + pause > self._began_at + LOGGED_AFTER_SECONDS:
+            self._logged = True
             self._tell(f"{unreachable(cause, self._find)}; trying for {self._grace:g} seconds")
         return goes_on
 
     def ended(self) -> None:
-        if self._told:
+        if self._logged:
             self._tell("the permission ledger is reachable again")
-        self._began_at, self._told = None, False
+        self._began_at, self._logged = None, False
 
 
 Row = dict[str, Any]

@@ -69,12 +69,12 @@ def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
     named: dict[str, int] = {}
     for entry in entries if key.kind == "session" else ():
         try:
-            told = _decoder.decode(entry.payload)
+            parsed = _decoder.decode(entry.payload)
         except _UNREADABLE:
             continue
-        is_redacted = told.x is not None and entry.content is None
-        if told.event.type in _NAMING and told.event.policy_digest and not is_redacted:
-            named.setdefault(told.event.policy_digest, entry.version)
+        is_redacted = parsed.x is not None and entry.content is None
+        if parsed.event.type in _NAMING and parsed.event.policy_digest and not is_redacted:
+            named.setdefault(parsed.event.policy_digest, entry.version)
     return named
 
 
@@ -271,7 +271,7 @@ _SIGNS_BESIDE_RULES: Final = (b'"demands"', b'"proof')
 
 
 class _Seen(NamedTuple):
-    """The entries of a stream that have the ledger's form, and what a glance at them told.
+    """The entries of a stream that have the ledger's form, and what a glance at them parsed.
 
     `beginnings` None: some payload begins in a way of its own. `ruling` are the entries that may have rules, or name
     them. `named` are the rules that a session names, each with its first version.
@@ -283,7 +283,7 @@ class _Seen(NamedTuple):
     named: Mapping[str, int]
 
 
-class _Beside(NamedTuple):
+class _Related(NamedTuple):
     """Facts from other streams: the demands of the rules that a session names, and the events that made its grants."""
 
     demands: Mapping[str, Demands | None]
@@ -345,9 +345,9 @@ class StreamChecker:
             return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
         ours = list(map(_own, entries))
         seen = _seen(key, [entry for entry in ours if isinstance(entry, Entry)])
-        beside = await self._read_beside(key, seen)
+        related = await self._read_related(key, seen)
         # A long stream takes a second, in which a gateway must answer others.
-        return await asyncio.to_thread(self._checked, key, ours, info, seen, beside)
+        return await asyncio.to_thread(self._checked, key, ours, info, seen, related)
 
     async def check_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[Checked]:
         """Check many streams, in this order. Raises StoreError, MissingExtraError."""
@@ -360,7 +360,7 @@ class StreamChecker:
             checked = None
             if short is not None:
                 seen = _seen(key, short.entries)
-                checked = self._checked(key, short.entries, short.info, seen, await self._read_beside(key, seen))
+                checked = self._checked(key, short.entries, short.info, seen, await self._read_related(key, seen))
             if checked is not None and short is not None and checked.ok:
                 yield checked, short.entries
             else:
@@ -377,10 +377,10 @@ class StreamChecker:
             return None
         return [entry for entry in map(plain, entries) if entry is not None]
 
-    async def _read_beside(self, key: StreamKey, seen: _Seen) -> _Beside:
+    async def _read_related(self, key: StreamKey, seen: _Seen) -> _Related:
         """Read what other streams have; demands only where rules are read."""
         demands = await self._rules.read(seen.named) if self._reads_rules and seen.named else {}
-        return _Beside(demands, await self._makers.of(key, seen.entries))
+        return _Related(demands, await self._makers.of(key, seen.entries))
 
     def _checked(
         self,
@@ -388,14 +388,14 @@ class StreamChecker:
         entries: Sequence[Entry | RawEntry],
         info: StreamInfo | None,
         seen: _Seen,
-        beside: _Beside,
+        related: _Related,
     ) -> Checked:
-        known, demands = self._known.get(key), beside.demands
+        known, demands = self._known.get(key), related.demands
         problems, redacted_count = self._problems(key, entries, seen, info)
         known_demands = {one: found for one, found in demands.items() if found}
         if self._anchors is not None and (known_demands or _may_be_signed(key, seen)):
             problems = problems + unproven(key, readable(seen.entries), self._anchors, known_demands)
-        problems = problems + missing_rules(seen.named, demands) + list(beside.behind.problems)
+        problems = problems + missing_rules(seen.named, demands) + list(related.behind.problems)
         if info is None and known is None:
             problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
         last = entries[-1] if entries else None
@@ -409,7 +409,7 @@ class StreamChecker:
             unreadable_rules=tuple(f"policy:{one}" for one in seen.named if demands.get(one, ()) is None),
             is_there=info is not None,
             redacted_count=redacted_count,
-            unnamed_count=beside.behind.unnamed_count,
+            unnamed_count=related.behind.unnamed_count,
         )
 
     def _problems(

@@ -110,7 +110,7 @@ async def in_force_by(ledger: Ledger, arrivals: Iterable[Arrival]) -> list[Appro
 
 def refusal(file: str, found: list[Approved]) -> InputError:
     """Return the error for an import that would bring grants in force unasked."""
-    named = ", ".join(_told(one) for one in found[:NAMED_MAX])
+    named = ", ".join(_named(one) for one in found[:NAMED_MAX])
     more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
     count = "1 grant" if len(found) == 1 else f"{len(found)} grants"
     return InputError(
@@ -168,7 +168,7 @@ def _made_by(state: State, settled: Settled) -> list[Approved]:
     ]
 
 
-def _told(one: Approved) -> str:
+def _named(one: Approved) -> str:
     place = f"project `{one.project}`" if one.grant.scope == "project" else f"session `{one.session}`"
     return f"{one.grant.permission} `{one.grant.pattern}` in {place} by {one.grant.by.name}"
 

@@ -18,7 +18,7 @@ from ledger.core.limits import PAGE_COUNT
 from ledger.log.archive.buckets import MissingFileError, check_url, open_bucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.manifests import Manifest
-from ledger.log.fold_room import SizedCache, room_of
+from ledger.log.fold_cache import SizedCache, cache_bytes
 from ledger.log.surveys import paged
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import (
@@ -60,7 +60,7 @@ class Archive:
         self._store = store
         self._files: ArchiveFiles | None = None
         self._replaced: dict[str, tuple[float, Sequence[Manifest]]] = {}
-        self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(room_of("sealed"))
+        self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(cache_bytes("sealed"))
 
     async def url(self) -> str | None:
         """Return the URL of the place, None where none was set. Raises StoreError."""
@@ -328,15 +328,15 @@ class _ArchivedStore:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
-        def told(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+        def passed_on(result: AppendResult | Exception, companions: tuple[Entry, ...]) -> None:
             if isinstance(result, SealedError):
                 task = asyncio.create_task(self._post_restored(result, append, answered, also_read))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             else:
-                answered(result, beside)
+                answered(result, companions)
 
-        self._inner.post(append, told, also_read)
+        self._inner.post(append, passed_on, also_read)
 
     async def _post_restored(
         self,

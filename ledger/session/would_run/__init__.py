@@ -172,7 +172,7 @@ def describe(
     return WouldRun("tool", (tool_in_words(name),), names_tool=name)
 
 
-class _Told(NamedTuple):
+class _Described(NamedTuple):
     """The texts of a call, and the members that they include."""
 
     texts: tuple[str, ...]
@@ -183,10 +183,10 @@ def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldR
     if not isinstance(given, Mapping):
         return WouldRun("tool", (f"{tool_in_words(tool)} {compact_json(given)}",), names_tool=tool)
     names = {tool.lower(), permission.lower()}
-    for kind, known, tell in _TELLERS:
-        told = tell(given, metadata) if names & known else None
-        if told is not None:
-            return WouldRun(kind, told.texts, others=tuple(_others(given, told.used)))
+    for kind, known, describe in _DESCRIBED_BY:
+        described = describe(given, metadata) if names & known else None
+        if described is not None:
+            return WouldRun(kind, described.texts, others=tuple(_others(given, described.used)))
     return WouldRun("tool", (call_in_words(tool, given),), names_tool=tool) if given else None
 
 
@@ -224,30 +224,30 @@ def _command(given: Input) -> str | None:
     return None
 
 
-def _told(*texts: str) -> _Told:
-    return _Told(texts, frozenset(texts))
+def _described(*texts: str) -> _Described:
+    return _Described(texts, frozenset(texts))
 
 
-def _commands(given: Input, _: Input) -> _Told | None:
+def _commands(given: Input, _: Input) -> _Described | None:
     command = _command(given)
-    return None if command is None else _told(command)
+    return None if command is None else _described(command)
 
 
-def _questions(given: Input, _: Input) -> _Told | None:
+def _questions(given: Input, _: Input) -> _Described | None:
     asked = given.get("questions")
     if not isinstance(asked, list) or not asked:
         return None
     texts = [one.get("question") if isinstance(one, Mapping) else None for one in asked]
     known = [text for text in texts if isinstance(text, str)]
-    return _told(*known) if len(known) == len(texts) else None
+    return _described(*known) if len(known) == len(texts) else None
 
 
-def _plan(given: Input, _: Input) -> _Told | None:
+def _plan(given: Input, _: Input) -> _Described | None:
     plan = given.get("plan")
-    return _told(plan) if isinstance(plan, str) and plan.strip() else None
+    return _described(plan) if isinstance(plan, str) and plan.strip() else None
 
 
-def _file(given: Input, metadata: Input) -> _Told | None:
+def _file(given: Input, metadata: Input) -> _Described | None:
     """Return the path and the change: `-` and `+` lines, the new content, or the unchanged patch."""
     path = _text(given, *PATH_NAMES)
     marked = list(_changes(given))
@@ -255,7 +255,7 @@ def _file(given: Input, metadata: Input) -> _Told | None:
     changes = [*(_marked(mark, text) for mark, text in marked), *patches]
     shown = [path, *changes] if path is not None else changes
     used = {*patches, *(text for _, text in marked), *([path] if path is not None else [])}
-    return _Told(("\n".join(shown),), frozenset(used)) if shown else None
+    return _Described(("\n".join(shown),), frozenset(used)) if shown else None
 
 
 def _changes(given: Input) -> Iterator[tuple[str, str]]:
@@ -276,22 +276,22 @@ def _marked(mark: str, text: str) -> str:
     return "\n".join(f"{mark} {line}" for line in text.split("\n"))
 
 
-def _search(given: Input, _: Input) -> _Told | None:
+def _search(given: Input, _: Input) -> _Described | None:
     pattern, path = _text(given, "pattern", "query"), _text(given, *PATH_NAMES)
     if pattern is None:
         return None
-    return _told(pattern) if path is None else _Told((f"{pattern} in {path}",), frozenset({pattern, path}))
+    return _described(pattern) if path is None else _Described((f"{pattern} in {path}",), frozenset({pattern, path}))
 
 
-def _member(*names: str) -> Callable[[Input, Input], _Told | None]:
-    def tell(given: Input, _: Input) -> _Told | None:
+def _member(*names: str) -> Callable[[Input, Input], _Described | None]:
+    def describe(given: Input, _: Input) -> _Described | None:
         text = _text(given, *names)
-        return _told(text) if text else None
+        return _described(text) if text else None
 
-    return tell
+    return describe
 
 
-_TELLERS: Final[tuple[tuple[CallKind, frozenset[str], Callable[[Input, Input], _Told | None]], ...]] = (
+_DESCRIBED_BY: Final[tuple[tuple[CallKind, frozenset[str], Callable[[Input, Input], _Described | None]], ...]] = (
     ("question", QUESTION_TOOLS, _questions),
     ("plan", PLAN_TOOLS, _plan),
     ("command", SHELL_TOOLS, _commands),

@@ -28,7 +28,6 @@ from ledger.policy.shell.forms import form_of
 from ledger.policy.shell.layout import rows_of
 from ledger.session.state import Request
 from ledger.session.would_run import would_run
-from ledger.session.would_run.marks import Mark, OddCharacter, marks_of, odd_characters
 from ledger.session.would_run.members import (
     BEHIND,
     SHELL_TOOLS,
@@ -39,6 +38,7 @@ from ledger.session.would_run.members import (
     pieces_behind,
     pieces_of,
 )
+from ledger.session.would_run.odd_characters import Mark, OddCharacter, marks_of, odd_characters
 
 LONG_LINES: Final = 14
 """A section of more lines may be folded."""
@@ -110,15 +110,15 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_request(request: Request) -> Description:
     """Return the description of input, metadata, patterns, folder and asker, in display order."""
-    told = [MemberText("member", "request", "what was asked", one) for one in request.summary if request.input is None]
+    asked = [MemberText("member", "request", "what was asked", one) for one in request.summary if request.input is None]
     if request.redacted:
-        told = [MemberText("member", "request", "what was asked", "content redacted")]
+        asked = [MemberText("member", "request", "what was asked", "content redacted")]
     behind = request.metadata.get(BEHIND)
     before = pieces_behind(behind) if isinstance(behind, Mapping) else []
     said = {name: value for name, value in request.metadata.items() if name != BEHIND or not before}
     pieces = [
         *pieces_of(request.input, "input"),
-        *told,
+        *asked,
         *before,
         *(
             MemberText("operand", "request", "file that it runs", operand_text(one, request.cwd))

@@ -161,7 +161,7 @@ def _place_of(kind: SectionKind) -> int:
 _OTHER_PLACE: Final = _place_of("member")
 
 
-def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iterator[MemberText]:
+def _member(name: str, value: Any, origin: Origin, with_command: bool) -> Iterator[MemberText]:
     command = joined_command(value) if name in COMMAND_NAMES and isinstance(value, list) else None
     if command is not None:
         yield MemberText("command", origin, name, command)
@@ -169,7 +169,7 @@ def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iter
             yield _json_piece(origin, name, value)
     elif name in _SPREAD and isinstance(value, list | dict) and value and _leaves_count(value) <= LEAVES_COUNT:
         yield from _spread(name, value, origin)
-    elif name == "description" and isinstance(value, str) and beside_command:
+    elif name == "description" and isinstance(value, str) and with_command:
         yield MemberText("remark", origin, name, value)
     elif isinstance(value, str):
         yield MemberText(_KINDS.get(name, "member"), origin, name, value)

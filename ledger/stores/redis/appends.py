@@ -40,7 +40,7 @@ from ledger.stores.redis.link import Argument, CommandLine, Commands, LinkError,
 from ledger.stores.redis.replies import (
     Refusal,
     accepted,
-    beside_of,
+    also_read_of,
     clients_of,
     due_arguments,
     entries_of,
@@ -262,7 +262,7 @@ class Appends(StreamReads):
         result = self.append_calls.answer(replies[0])
         if waits and isinstance(result, Appended):
             self._check_sure(replies[1 : 1 + len(waits)])
-        return result, () if also_read is None else beside_of(also_read[0], replies[-1])
+        return result, () if also_read is None else also_read_of(also_read[0], replies[-1])
 
     async def _run_append(
         self,

@@ -239,13 +239,13 @@ class Topology:
             self._refreshing.add_done_callback(_retrieve)
         await asyncio.shield(self._refreshing)
 
-    async def moved(self, refusal: Refusal, told_by: Address) -> None:
-        """Apply a redirection (MOVED) from the node `told_by`."""
+    async def moved(self, refusal: Refusal, refused_by: Address) -> None:
+        """Apply a redirection (MOVED) from the node `refused_by`."""
         manager = self._cluster.nodes_manager
         slot, host, port = refusal.redirection
         if not host or slot not in manager.slots_cache:
             # A node without a configured hostname sends a port only.
-            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *told_by, slot)
+            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *refused_by, slot)
             await self.refresh()
             return
         await manager.move_slot(MovedError(f"{slot} {host}:{port}"))
@@ -475,16 +475,16 @@ class ClusterLink(Commands):
 
     async def _redirected(self, chunk: _Chunk, replies: Sequence[Any]) -> bool:
         """Return whether a node redirected these commands; record the new address."""
-        told_by = chunk.ask or await self._topology.address_of(chunk.slot)
+        refused_by = chunk.ask or await self._topology.address_of(chunk.slot)
         for place in chunk.places():
             match replies[place]:
                 case Refusal(code="MOVED") as moved:
                     chunk.ask = None
-                    await self._topology.moved(moved, told_by)
+                    await self._topology.moved(moved, refused_by)
                     return True
                 case Refusal(code="ASK") as ask if ("MULTI",) not in chunk.commands:
                     _, host, port = ask.redirection
-                    chunk.ask = (host or told_by[0], port)
+                    chunk.ask = (host or refused_by[0], port)
                     return True
                 case Refusal(code="ASK" | "TRYAGAIN"):
                     # Some of the keys are being migrated. (ASKING does not work in a transaction.)

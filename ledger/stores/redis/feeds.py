@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import START, FeedFacts, FeedItem, GroupFacts, OwedLines, Position, TakenLines
+from ledger.stores.port import START, FeedFacts, FeedItem, FeedLines, GroupFacts, Position, TakenLines
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import CommandLine
 from ledger.stores.redis.replies import NO_SUCH_KEY, Refusal, feed_item_of, pairs_of, refusal_of, refused_with
@@ -127,15 +127,15 @@ class Feeds(RetriedCommands):
         if by_partition:
             await self.ask([("XACK", self.keys.feed(one), group, *ids) for one, ids in by_partition.items()])
 
-    async def owed(
+    async def unacknowledged(
         self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
-    ) -> list[OwedLines]:
+    ) -> list[FeedLines]:
         # Most feeds owe nothing, which one command of each tells.
         feeds = {
             one: self.keys.feed(one) for one in (range(self.partition_count) if partitions is None else partitions)
         }
-        told = await self.ask_each([("XINFO", "STREAM", feed, "FULL", "COUNT", 1) for feed in feeds.values()])
-        wanted = [_wanted(one, reply, group, since.get(one)) for one, reply in zip(feeds, told, strict=True)]
+        infos = await self.ask_each([("XINFO", "STREAM", feed, "FULL", "COUNT", 1) for feed in feeds.values()])
+        wanted = [_wanted(one, reply, group, since.get(one)) for one, reply in zip(feeds, infos, strict=True)]
         some = [one for one in wanted if one is not None]
         replies = await self.ask(
             [("XRANGE", feeds[one.partition], f"({one.start}", "+", "COUNT", count) for one in some]
@@ -210,11 +210,11 @@ def _dealt_with(groups: Any, group: str) -> Position:
     return START
 
 
-def _lines(wanted: _Wanted, reply: Any, count: int) -> OwedLines:
+def _lines(wanted: _Wanted, reply: Any, count: int) -> FeedLines:
     items = tuple(feed_item_of(wanted.partition, line) for line in reply)
     after = _position(reply[-1][0])
     complete = len(items) < count or after >= wanted.last
-    return OwedLines(wanted.partition, items, str(after), wanted.trimmed, complete)
+    return FeedLines(wanted.partition, items, str(after), wanted.trimmed, complete)
 
 
 def _before(line: Position) -> Position:

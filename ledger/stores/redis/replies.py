@@ -109,7 +109,7 @@ _NONE_DELETED: Final = str(START)
 _OTHERS: Final = "something else writes to this key"
 
 
-def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
+def also_read_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
     """Return the entries of the stream that was read with an append. Raises InDoubtError if the read was refused."""
     if isinstance(reply, Refusal):
         raise InDoubtError(

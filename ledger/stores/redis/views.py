@@ -19,7 +19,7 @@ _LOOK_UP: Final = Script.named("look_up.lua")
 
 _SURE: Final = 1
 _UNSURE_AND_READ: Final = 2
-"""What `look_up.lua` says of a partition; 0 is one that is unsure, whose feed no projector has read."""
+"""What `look_up.lua` says of a partition; 0 is one that is incomplete, whose feed no projector has read."""
 
 PAGE_SHARE_MIN: Final = 2
 """The least number of fields that each partition is asked for first, for a page of all partitions."""
@@ -129,8 +129,8 @@ class Views(RetriedCommands):
                 raise refusal_of(reply) from reply
         return FoundFields(
             fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],
-            ahead=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
-            unsure=[one for one, reply in enumerate(replies) if reply[0] != _SURE],
+            unprojected=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
+            incomplete=[one for one, reply in enumerate(replies) if reply[0] != _SURE],
             read=[one for one, reply in enumerate(replies) if reply[0] == _UNSURE_AND_READ],
         )
 

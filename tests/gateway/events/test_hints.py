@@ -297,12 +297,12 @@ async def test_where_a_feed_has_dropped_lines_readers_are_told_to_read_again(
     ledger: Ledger, deaf: DeafWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await deaf.begin()
-    owed = ledger.store.owed
+    unacknowledged = ledger.store.unacknowledged
 
     async def trimmed(*arguments: object) -> object:
-        return [one._replace(trimmed=True) for one in await owed(*arguments)]  # type: ignore[arg-type]
+        return [one._replace(trimmed=True) for one in await unacknowledged(*arguments)]  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deaf._store, "owed", trimmed)
+    monkeypatch.setattr(deaf._store, "unacknowledged", trimmed)
     await ledger.session("ses_1")
     await deaf.compare()
     assert await deaf.take() == ([], True)

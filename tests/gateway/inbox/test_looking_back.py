@@ -85,7 +85,7 @@ async def test_the_axis_draws_deadlines_where_they_lie_and_what_an_answer_took_a
     await expect(axis.locator(".branch.good")).to_have_count(1)
     # Of the one that waits: the line to its deadline, which lies ahead of the last event, and what is left of it.
     await expect(axis.locator(".left-text")).to_have_text("23h 59m")
-    ahead, due = await axis.locator(".ahead").bounding_box(), await axis.locator(".deadline").bounding_box()
+    ahead, due = await axis.locator(".unprojected").bounding_box(), await axis.locator(".deadline").bounding_box()
     assert ahead
     assert due
     assert ahead["x"] < due["x"] < ahead["x"] + ahead["width"]

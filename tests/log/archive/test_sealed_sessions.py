@@ -488,7 +488,7 @@ async def test_a_reader_keeps_no_more_sealed_sessions_than_their_share_of_the_ro
     await lived(ledger, "ses_2")
     await seal(ledger, ONE, TWO)
     stubs = await seals(ledger.store, [ONE, TWO])
-    monkeypatch.setattr(archive_module, "room_of", lambda _: room)
+    monkeypatch.setattr(archive_module, "cache_bytes", lambda _: room)
     archive = archive_module.Archive(ledger.store)
     reads = 0
 

@@ -66,7 +66,7 @@ async def until_all_is_heard(ledger: Ledger) -> None:
     """Wait until the notifiers have handled all lines of the feeds: what they did not hear of before is in no message."""
 
     async def is_heard() -> bool:
-        return await ledger.store.owed(GROUP, {}, 1) == []
+        return await ledger.store.unacknowledged(GROUP, {}, 1) == []
 
     await wait_until_async(is_heard, "the feeds to be read to their ends")
 

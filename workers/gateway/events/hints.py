@@ -261,7 +261,7 @@ class ChangeWatch:
         self._told_before, self._told = self._told, {}
         is_complete = False
         while not is_complete:
-            found = await self._store.owed(NO_GROUP, self._ends, LINES_AT_ONCE_COUNT)
+            found = await self._store.unacknowledged(NO_GROUP, self._ends, LINES_AT_ONCE_COUNT)
             if any(lines.trimmed for lines in found):
                 await self._go_on_from_now()
                 self._lose()

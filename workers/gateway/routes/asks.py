@@ -89,7 +89,7 @@ async def _rule(gateway: Gateway, principal: Principal, why: WhyAsked) -> Row | 
     if asked is None:
         return None
     try:
-        found: Row | None = await gateway.beside.run(principal.caller, "advise", asked, seconds=RULE_SECONDS)
+        found: Row | None = await gateway.pool.run(principal.caller, "advise", asked, seconds=RULE_SECONDS)
     except StoreError:
         raise
     except LedgerError as error:

@@ -33,14 +33,14 @@ async def check_policy(
     lines = [data] if isinstance(data, dict) else data
     if len(lines) > LINES_COUNT_MAX:
         raise InputError(f"{len(lines)} lines are too many; at most {LINES_COUNT_MAX} are accepted")
-    rows = await gateway.beside.run(principal.caller, "check", lines, seconds=WORK_SECONDS_MAX)
+    rows = await gateway.pool.run(principal.caller, "check", lines, seconds=WORK_SECONDS_MAX)
     return rows[0] if isinstance(data, dict) else rows
 
 
 @post("/v1/policy/explain", status_code=200, operation_id="explain_policy")
 async def explain_policy(data: JSONBody[dict[str, Any]], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Answer as `policy explain`: the rules that decided, those that nearly did, and changes with another verdict."""
-    found: Row = await gateway.beside.run(principal.caller, "explain", data, seconds=WORK_SECONDS_MAX)
+    found: Row = await gateway.pool.run(principal.caller, "explain", data, seconds=WORK_SECONDS_MAX)
     return found
 
 

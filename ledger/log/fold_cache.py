@@ -1,4 +1,4 @@
-"""The room that a process gives to cached folds: an estimate for each fold, the bound on all, and the caches' order."""
+"""The memory that a process gives to cached folds: an estimate for each fold, the bound on all, and the caches' order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_MB: Final = 1024 * 1024
 MB: Final = 1024 * 1024
 
 STREAM_BYTES: Final = 6000
-"""The room that a stream takes besides what its fold holds."""
+"""The memory that a stream takes besides what its fold holds."""
 
 PENDING_BYTES: Final = 4000
 GRANT_BYTES: Final = 900
@@ -39,7 +39,7 @@ _BYTES_OF_JSON: Final = 4
 """The room of parsed JSON for each byte of its text."""
 
 
-def room_bytes() -> int:
+def all_caches_bytes() -> int:
     """Return the setting of this process. Raises InputError for anything but a whole number of MB within the bounds."""
     word = os.environ.get(VARIABLE, "").strip()
     if not word:
@@ -51,9 +51,9 @@ def room_bytes() -> int:
     return int(word) * MB
 
 
-Room = Literal["streams", "projected", "history", "outlines", "sealed", "descriptions"]
+CacheName = Literal["streams", "projected", "history", "outlines", "sealed", "descriptions"]
 
-SHARES: Final[dict[Room, int]] = {
+SHARES: Final[dict[CacheName, int]] = {
     "streams": 2,
     "projected": 4,
     "history": 8,
@@ -68,13 +68,13 @@ sessions that were read. A gateway has no projector: its descriptions of pending
 """
 
 
-def room_of(cache: Room) -> int:
-    """Return the bytes that a cache of this process may take. Raises InputError as `room_bytes`."""
-    return room_bytes() // SHARES[cache]
+def cache_bytes(cache: CacheName) -> int:
+    """Return the bytes that a cache of this process may take. Raises InputError as `all_caches_bytes`."""
+    return all_caches_bytes() // SHARES[cache]
 
 
 def fold_bytes(state: Any) -> int:
-    """Return an estimate of the room that a fold takes, from what it holds."""
+    """Return an estimate of the memory that a fold takes, from what it holds."""
     if isinstance(state, SessionState):
         held = len(state.pending) * PENDING_BYTES + len(state.grants) * GRANT_BYTES + state.settled.size_bytes
         held += len(state.clients) * CLIENT_BYTES + len(state.noted) * NOTED_BYTES
@@ -87,7 +87,7 @@ def fold_bytes(state: Any) -> int:
 
 
 def past_bytes(versions: int) -> int:
-    """Return an estimate of the room that a past fold takes beside a later one, which shares all but so many versions."""
+    """Return an estimate of the memory that a past fold takes beside a later one, which shares all but so many versions."""
     return STREAM_BYTES + versions * PASSED_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The caches of folds are bounded by the room that the folds take, whatever their number."""
+"""The caches of folds are bounded by the memory that the folds take, whatever their number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from ledger import Ledger
 from ledger.core.errors import InputError
 from ledger.log import streams as streams_module
-from ledger.log.fold_room import (
+from ledger.log.fold_cache import (
     DEFAULT_MB,
     MB,
     VARIABLE,
     SizedCache,
+    all_caches_bytes,
+    cache_bytes,
     fold_bytes,
-    room_bytes,
-    room_of,
 )
 from ledger.log.history import FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.log.tail import Folded, fold_entries, nothing_folded
@@ -43,19 +43,19 @@ async def ledger() -> AsyncIterator[Ledger]:
 # --- the setting ----------------------------------------------------------------------------------------------------
 
 
-def test_the_room_is_256_mb_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_take_256_mb_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert room_bytes() == DEFAULT_MB * MB == 256 * 1024 * 1024
+    assert all_caches_bytes() == DEFAULT_MB * MB == 256 * 1024 * 1024
     monkeypatch.setenv(VARIABLE, " 64 ")
-    assert room_bytes() == 64 * MB
+    assert all_caches_bytes() == 64 * MB
 
 
-def test_the_caches_of_a_process_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_of_a_process_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "64")
-    of_the_past = (room_of("history"), room_of("outlines"), room_of("sealed"))
-    assert room_of("streams") + room_of("projected") + sum(of_the_past) == room_bytes()
+    of_the_past = (cache_bytes("history"), cache_bytes("outlines"), cache_bytes("sealed"))
+    assert cache_bytes("streams") + cache_bytes("projected") + sum(of_the_past) == all_caches_bytes()
     # A gateway has no projector.
-    assert room_of("descriptions") <= room_of("projected")
+    assert cache_bytes("descriptions") <= cache_bytes("projected")
 
 
 @pytest.mark.parametrize("word", ["0", "7", "-8", "64mb", "1e3", "1048577", "9" * 5000, "٦٤"])
@@ -118,7 +118,7 @@ async def test_a_projector_keeps_as_many_folds_as_have_room(ledger: Ledger, monk
     of_one = Engine(ledger.store)
     await of_one.catch_up(KEYS[0])
     one = of_one._cache.size_bytes
-    monkeypatch.setattr(engine_module, "room_of", lambda _: 3 * one + one // 2)
+    monkeypatch.setattr(engine_module, "cache_bytes", lambda _: 3 * one + one // 2)
     engine = Engine(ledger.store)
     for key in KEYS:
         await engine.catch_up(key)
@@ -128,7 +128,7 @@ async def test_a_projector_keeps_as_many_folds_as_have_room(ledger: Ledger, monk
 async def test_a_process_keeps_as_many_unreferenced_streams_as_have_room(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams_module, "room_of", lambda _: 3 * fold_bytes(SessionState(session_id="ses_0")))
+    monkeypatch.setattr(streams_module, "cache_bytes", lambda _: 3 * fold_bytes(SessionState(session_id="ses_0")))
     async with Ledger.connect("memory://") as small:
         for key in KEYS:
             small.streams.session(key.id)
@@ -137,7 +137,7 @@ async def test_a_process_keeps_as_many_unreferenced_streams_as_have_room(
 
 
 async def test_a_stream_that_grew_pushes_others_out(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams_module, "room_of", lambda _: 200_000)
+    monkeypatch.setattr(streams_module, "cache_bytes", lambda _: 200_000)
     async with Ledger.connect("memory://") as small:
         for key in KEYS:
             small.streams.session(key.id)

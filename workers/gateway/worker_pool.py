@@ -18,10 +18,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from ledger.core.codec import require_room
+from ledger.core.codec import require_payload_size
 from ledger.core.errors import InputError, LedgerError
 from ledger.core.policy import PolicySource
-from ledger.masks.masking import LARGE_CHARS, search_ahead
+from ledger.masks.masking import LARGE_CHARS, prefetch_secrets
 from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway import work
@@ -68,7 +68,7 @@ class BusyError(LedgerError):
     code = "BUSY"
 
 
-class Beside:
+class WorkerPool:
     """Runs pure work in processes. Each is an executor of its own: one that is killed takes no other piece with it."""
 
     def __init__(self) -> None:
@@ -154,11 +154,11 @@ class Beside:
             process.kill(waits=True)
 
 
-async def rehearse_ask(beside: Beside, caller: str, state: SessionState, body: AskBody, source: PolicySource) -> None:
+async def rehearse_ask(pool: WorkerPool, caller: str, state: SessionState, body: AskBody, source: PolicySource) -> None:
     """Run a costly ask by the rules of its session. Raises TooCostlyError, BusyError, InputError."""
     said = (body.patterns, body.always, body.metadata, body.input)
     size = len(msgspec.json.encode(said))
-    require_room(size)
+    require_payload_size(size)
     rules = sum(len(one.rules) + len(msgspec.json.encode(one.config)) // RULE_BYTES for one in source.layers)
     if size <= CALL_BYTES_CHEAP and max(size, CALL_BYTES_LEAST) * max(rules, 1) <= COST_CHEAP:
         return
@@ -177,14 +177,14 @@ async def rehearse_ask(beside: Beside, caller: str, state: SessionState, body: A
         "home": state.home,
         "agent": body.agent or state.agent,
     }
-    await beside.run(caller, "rehearse", asked, seconds=LOOP_SECONDS_MAX, rests=True)
+    await pool.run(caller, "rehearse", asked, seconds=LOOP_SECONDS_MAX, rests=True)
     if size > LARGE_CHARS:
-        await asyncio.to_thread(search_ahead, said)
+        await asyncio.to_thread(prefetch_secrets, said)
 
 
-async def rehearse_rules(beside: Beside, caller: str, body: OpenSession) -> None:
+async def rehearse_rules(pool: WorkerPool, caller: str, body: OpenSession) -> None:
     """Compile costly rules. Raises TooCostlyError, BusyError, InputError."""
     asked = {name: getattr(body, name) for name in ("policy", "rules", "dialect", "options")}
     if len(msgspec.json.encode(asked)) > RULES_BYTES_CHEAP:
         asked["dialect"] = body.dialect or DEFAULT_DIALECT
-        await beside.run(caller, "compile", asked, seconds=LOOP_SECONDS_MAX, rests=True)
+        await pool.run(caller, "compile", asked, seconds=LOOP_SECONDS_MAX, rests=True)
