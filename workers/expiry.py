@@ -256,7 +256,7 @@ class ExpiryWorker:
         self._alarmed = True
         self._sweep_at = 0.0
         self._next_ms = 0
-        """When the job is to run next, in server time."""
+        """The time at which the job is to run next, in server time."""
         self._scheduler = AsyncIOScheduler(
             timezone=UTC,
             # The default drops a job that is a second late, and with it a deadline.

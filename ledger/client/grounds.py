@@ -106,7 +106,7 @@ class Grounds:
         self._inboxes = inboxes
         self._freezes = context.streams.freezes
         self._presence_until = float("-inf")
-        """When commands stop reading leases ahead, by this machine's monotonic clock."""
+        """The time up to which commands prefetch leases, by this machine's monotonic clock."""
         self._looking: asyncio.Task[Live] | None = None
         self._looking_for: object = None
         self._wanting_presence = 0

@@ -24,10 +24,9 @@ from ledger.core.questions import Runner, claim_id_of
 from ledger.core.times import format_duration, format_time
 from ledger.masks.own_input import holds_mask, with_own_texts
 from ledger.project import ProjectState
-from ledger.session.approvals import approvals_of, listed
+from ledger.session.approvals import approvals_of, demanded, listed
 from ledger.session.deadlines import latest_deadline_ms
 from ledger.session.decision import unknown_request
-from ledger.session.demands import demanded
 from ledger.session.rounds import shown_digest
 from ledger.session.state import HeldClaim, Request, SessionState, Settled, in_order
 from ledger.session.texts import message_of

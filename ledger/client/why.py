@@ -30,8 +30,8 @@ from ledger.policy.demands import asks_passkey, demands_on
 from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import Compile, advise, offers
 from ledger.project import ProjectState
+from ledger.session.approvals import askers, binding, that_count
 from ledger.session.decision import unknown_request
-from ledger.session.demands import askers, binding, that_count
 from ledger.session.judging import judge
 from ledger.session.signed_claims import always_scope
 from ledger.session.state import Request, SessionState, call_of

@@ -18,6 +18,7 @@ from ledger.masks.masking import is_recorded_digest
 from ledger.policy.covers import not_accepted, still_asked
 from ledger.policy.demands import demands_on
 from ledger.policy.stored_rules import home_of
+from ledger.session.approvals import askers, binding, grants_for, proofs_of, signed_verdict, that_count
 from ledger.session.claims import claim_with_ask, decide_claim, reopened, rests_on_project, wanted_at_claim
 from ledger.session.commands import Ask, ClaimCall, Live, Recheck
 from ledger.session.deadlines import drop_absent
@@ -33,7 +34,6 @@ from ledger.session.decision import (
     until_expiry,
     wanted,
 )
-from ledger.session.demands import askers, binding, grants_for, proofs_of, signed_verdict, that_count
 from ledger.session.judging import judge_sparingly, judging, recheckable, taker_of, uses_of, with_opinions
 from ledger.session.state import Request, SessionState
 

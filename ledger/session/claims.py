@@ -35,7 +35,7 @@ from ledger.core.times import spell_duration
 from ledger.masks.masking import Masks, masked_input
 from ledger.policy.operands import operands_wanted
 from ledger.project import ProjectState
-from ledger.session.approvals import why_too_few
+from ledger.session.approvals import binding, grants_for, signed_verdict, why_too_few
 from ledger.session.commands import Ask, ClaimCall, EndClaims, Live, ReleaseClaim
 from ledger.session.decision import (
     Decision,
@@ -52,7 +52,6 @@ from ledger.session.decision import (
     until_expiry,
     wanted,
 )
-from ledger.session.demands import binding, grants_for, signed_verdict
 from ledger.session.judging import (
     changed_link,
     edited_call,

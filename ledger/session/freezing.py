@@ -13,10 +13,10 @@ from ledger.core.grants import StandingGrant
 from ledger.core.policy import Verdict
 from ledger.core.standing import named
 from ledger.policy.demands import asks_several
+from ledger.session.approvals import binding, grants_for, signed_verdict
 from ledger.session.asks import decide_ask
 from ledger.session.commands import Ask, Release, Resume
 from ledger.session.decision import Decision, standing_grants, until_expiry
-from ledger.session.demands import binding, grants_for, signed_verdict
 from ledger.session.judging import UsesWantedError, judge_sparingly, taker_of, uses_of, with_opinions, with_uses_left
 from ledger.session.releases import released
 from ledger.session.state import SessionState, call_of

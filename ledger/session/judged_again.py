@@ -17,8 +17,8 @@ from ledger.policy.demands import demands_on
 from ledger.policy.errors import PolicyError
 from ledger.policy.replayed import NotDecidableError, ReplayedPolicies
 from ledger.project import ProjectState
+from ledger.session.approvals import askers, grants_for, signed_verdict, that_count
 from ledger.session.decision import require_readable, standing_grants
-from ledger.session.demands import askers, grants_for, signed_verdict, that_count
 from ledger.session.judging import (
     edited_call,
     judge_once,

@@ -31,8 +31,7 @@ from ledger.masks.masking import Masks, masked_call
 from ledger.masks.own_input import OPENING, holds_mask
 from ledger.policy.demands import asks_several, demands_on
 from ledger.policy.dialects import dialect_of
-from ledger.session.approvals import why_too_few
-from ledger.session.demands import binding, grants_for, that_are_signed
+from ledger.session.approvals import binding, grants_for, that_are_signed, why_too_few
 from ledger.session.state import Request, SessionState, call_of, input_digest, use_claim_id
 from ledger.session.would_run.members import BEHIND
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from ledger.core.events import Cause, Replied, RepliedDetail
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.policy import Evaluation, ReplyKind
+from ledger.session.approvals import binding, proofs_of
 from ledger.session.commands import Release, Reply, Resume
 from ledger.session.decision import Decision, has_shared, standing_grants, until_expiry
-from ledger.session.demands import binding, proofs_of
 from ledger.session.judging import (
     at_hand,
     denied_now,

@@ -14,10 +14,9 @@ from ledger.core.policy import Demand, Evaluation
 from ledger.core.standing import as_policy_grants
 from ledger.masks.own_input import check_edit
 from ledger.policy.covers import uncovered, wider_entries
-from ledger.session.approvals import agreed, approvers_with
+from ledger.session.approvals import agreed, approvers_with, binding, falls_with_a_reject, grants_for, require_met
 from ledger.session.commands import Reply
 from ledger.session.decision import Decision, overrides_lock, require_content, standing_grants, unknown_request
-from ledger.session.demands import binding, falls_with_a_reject, grants_for, require_met
 from ledger.session.judging import denied_now, edited_call, judge_edit, lifts_denies, unlimited
 from ledger.session.releases import cascaded, judged_by, released_by
 from ledger.session.rounds import refuse_unless_same, require_round, within_session

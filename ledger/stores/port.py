@@ -1,4 +1,4 @@
-"""What a store takes and returns: streams, entries, appends and their results, wake-ups, feeds and views.
+"""Arguments and results of a store: streams, entries, appends and their results, wake-ups, feeds and views.
 
 Times are milliseconds of the server's clock.
 """

@@ -124,7 +124,7 @@ failed.
 
 
 Following = Callable[[AppendResult | None], Awaitable[Append | None]]
-"""What a rewrite asks for its append, and is told what that was answered, until it returns None; at first with None."""
+"""A rewrite: given the result of its last append, or None at first, it returns the next one; None where it is done."""
 
 
 class Store(Protocol):

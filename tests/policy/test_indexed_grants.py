@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.client.policies import RememberingPolicy
 from ledger.core.events import Actor
 from ledger.core.grants import Grants, PatternIndex, StandingGrant
 from ledger.core.policy import Call, ConsultedFile, Evaluation, Grant, Layer, Policy, PolicySource
 from ledger.core.standing import Standing, as_policy_grants
 from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.facts import MappedFacts
 from ledger.policy.matching.wildcard import compile_wildcard
 from ledger.policy.offers import offers

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from ledger.client.policies import RememberingPolicy
 from ledger.core.policy import ConsultedFacts, ConsultedFile
 from ledger.policy import Call, Layer, Policy, PolicySource, Rule, Verdict, compile_policy, digest
 from ledger.policy.consulted import FILES_BYTES, merged, with_answers
 from ledger.policy.disk import DiskFacts
-from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.replayed import NotDecidableError, RecordedFacts, ReplayedPolicies
 from ledger.policy.unknown import UNKNOWN_FOLDER
 

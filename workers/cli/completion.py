@@ -1,4 +1,4 @@
-"""What a shell completes: the script of `completion`, and the types of arguments that are ids."""
+"""Completion of a shell: the script of `completion`, and the types of arguments that are ids."""
 
 from __future__ import annotations
 

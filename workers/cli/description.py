@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ledger.core.operands import named_in
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
-from ledger.session.approvals import approvals_of
-from ledger.session.demands import demanded
+from ledger.session.approvals import approvals_of, demanded
 from ledger.session.state import Request
 from ledger.session.would_run import quoted, would_run
 from workers.cli.output import CommandOutput

@@ -17,8 +17,7 @@ from ledger.core.policy import ReplyKind
 from ledger.core.times import SECOND_MS
 from ledger.policy.demands import asks_passkey
 from ledger.policy.shell.facts import DangerKind
-from ledger.session.approvals import agreement_of, approvals_of, listed
-from ledger.session.demands import demanded
+from ledger.session.approvals import agreement_of, approvals_of, demanded, listed
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, Section, describe_request
 from ledger.session.would_run.odd_characters import Mark, marks_of

@@ -1,4 +1,4 @@
-"""What redis-py does for plain servers: TLS by the options that it knows in a URL, and the primary that sentinels name.
+"""Connections of redis-py for plain servers: TLS by the options that it knows in a URL, and the primary that sentinels name.
 
 Sentinels are asked for each new connection. After a failover the old connection breaks or refuses writes, and the next
 one goes to the promoted server.

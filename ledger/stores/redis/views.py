@@ -19,7 +19,7 @@ _LOOK_UP: Final = Script.named("look_up.lua")
 
 _SURE: Final = 1
 _UNSURE_AND_READ: Final = 2
-"""What `look_up.lua` says of a partition; 0 is one that is incomplete, whose feed no projector has read."""
+"""The answer of `look_up.lua` about a partition; 0 is one that is incomplete, whose feed no projector has read."""
 
 PAGE_SHARE_MIN: Final = 2
 """The least number of fields that each partition is asked for first, for a page of all partitions."""

@@ -116,7 +116,7 @@ def test_an_answer_that_was_given_already_imports_no_rules(server: RealServer) -
     line("reply", "per_1", "once", code=0)
     found = imported_by("reply", "per_1", "once", **url)
     assert "ledger.client.session" in found
-    judging = {"ledger.policy.shell", "ledger.policy.evaluation_cache", "ledger.session.decide", *DIALECT_MODULES}
+    judging = {"ledger.policy.shell", "ledger.client.policies", "ledger.session.decide", *DIALECT_MODULES}
     assert found & judging == set()
 
 

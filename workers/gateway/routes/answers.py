@@ -21,7 +21,7 @@ from ledger.core.policy import ReplyKind
 from ledger.core.requests import parse_reply
 from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
-from ledger.session.demands import may_be_unsigned
+from ledger.session.approvals import may_be_unsigned
 from ledger.session.rounds import shown_digest
 from ledger.session.state import SessionState
 from ledger.stores.secrets import link_key
