@@ -19,7 +19,7 @@ from ledger.core.errors import (
 )
 from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
 from ledger.core.grants import StandingGrant, in_force
-from ledger.core.policy import Evaluation, Offer, ReplyKind
+from ledger.core.policy import Evaluation, Offer, ReplyKind, counted_effect
 from ledger.core.questions import Runner, claim_id_of
 from ledger.core.times import format_duration, format_time
 from ledger.masks.own_input import holds_mask, with_own_texts
@@ -312,6 +312,11 @@ def words_json(request: Request) -> dict[str, Any]:
     return {"would_run": found.in_words(), **named}
 
 
+def _effect_json(evaluation: Evaluation | None) -> dict[str, Any]:
+    recorded = evaluation is not None and evaluation.effect is not None
+    return {"effect": counted_effect(evaluation)} if recorded else {}
+
+
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A pending request for display; `is_replay` if it was asked before the client connected."""
 
@@ -343,6 +348,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "version": request.version,
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
+            **_effect_json(request.evaluation),
             **words_json(request),
             **({"redacted": True} if request.redacted else {}),
             **({} if request.owner is None else {"owner": request.owner}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, get_args
 
 import msgspec
 
@@ -28,6 +28,13 @@ STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Combine the verdicts of several parts; without parts it is allow (there is nothing to run)."""
     return max(verdicts, key=STRICTNESS.__getitem__, default=Verdict.ALLOW)
+
+
+CallEffect = Literal["reads", "changes_here", "changes_elsewhere", "irreversible"]
+"""How far a call can be taken back: it reads; git brings it back; it changes something elsewhere; nothing undoes it."""
+
+EFFECTS: Final[tuple[CallEffect, ...]] = get_args(CallEffect)
+"""All of them, the mildest first."""
 
 
 ReplyKind = Literal["once", "session", "always", "reject"]
@@ -193,7 +200,8 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     `rules` are those that decided; `message` is the source system's message to the agent (for a deny only); `reason` is
     a sentence for a verdict that comes from no rule. `always` are the patterns that an `always` reply would grant, and
     `ask_first` the calls (for example for an external directory) that must be allowed before this one is asked. `facts`
-    are recorded with it, and are no part of what agents and people are shown.
+    are recorded with it, and are no part of what agents and people are shown. `effect` is a `CallEffect`, recorded for
+    a call that a person must answer; `counted_effect` reads it.
     """
 
     verdict: Verdict
@@ -204,6 +212,13 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     always: tuple[str, ...] = ()
     ask_first: tuple[Call, ...] = ()
     facts: ConsultedFacts | None = None
+    effect: str | None = None
+
+
+def counted_effect(evaluation: Evaluation | None) -> CallEffect:
+    """Return the effect of a recorded call; an absent or unknown one counts as the worst."""
+    recorded = None if evaluation is None else evaluation.effect
+    return next((known for known in EFFECTS if known == recorded), EFFECTS[-1])
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -34,7 +34,15 @@ from ledger.session.decision import (
     until_expiry,
     wanted,
 )
-from ledger.session.judging import judge_sparingly, judging, recheckable, taker_of, uses_of, with_opinions
+from ledger.session.judging import (
+    judge_sparingly,
+    judging,
+    recheckable,
+    taker_of,
+    uses_of,
+    with_effect,
+    with_opinions,
+)
 from ledger.session.state import Request, SessionState
 
 
@@ -183,8 +191,8 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
     """Return the stored detail of a pending request, with the choices of what to remember, if any."""
     from ledger.policy.offers import offers  # noqa: PLC0415 - slow to import, and only what waits needs it
 
-    detail = _detail(command, evaluation, standing)
     call, always = command.question.call, command.question.always
+    detail = _detail(command, with_effect(evaluation, call), standing)
     if call.tool_name is None and not always:
         return detail
     return replace(detail, offers=offers(command.policy, call, evaluation, always, as_policy_grants(standing)))

@@ -62,6 +62,7 @@ from ledger.session.judging import (
     taker_of,
     unlimited,
     uses_of,
+    with_effect,
     with_opinions,
 )
 from ledger.session.open_claims import ends_unknown, open_claims
@@ -457,6 +458,8 @@ def reopened(
     settings = state.settings
     there = wanted(live) if is_pending else NOBODY
     tier, duration_ms = tier_of(settings, there) if is_pending else (None, None)
+    if is_pending:
+        evaluation = with_effect(evaluation, question.call)
     event = Reopened(
         request_id=request.request_id,
         verdict=verdict,

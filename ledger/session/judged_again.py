@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ledger.core.errors import NewerSchemaError
 from ledger.core.events import Actor, Asked, AskedDetail, Reopened, Replied, event_type
@@ -265,7 +266,7 @@ def _difference(event: JudgedEvent, then: Evaluation, again: _Judgement) -> str 
     """Return what differs from the record; None for nothing."""
     if then.verdict is not again.evaluation.verdict:
         return f"the rules said `{then.verdict}`, and judged again they say `{again.evaluation.verdict}`"
-    if without_facts(then) != without_facts(again.evaluation):
+    if without_facts(replace(then, effect=None)) != without_facts(again.evaluation):
         return "the verdict is the same, its reasons (parts, rules, texts) are not"
     if isinstance(event, Asked) and event.verdict is not again.verdict:
         return f"the verdict with the deciders' opinions was `{event.verdict}`, and is `{again.verdict}` judged again"

@@ -334,6 +334,13 @@ def with_uses(
     return [grant for grant in left if grant.uses_left != 0]
 
 
+def with_effect(evaluation: Evaluation, call: Call) -> Evaluation:
+    """Return the evaluation of a call that a person must answer, with the call's effect."""
+    from ledger.policy.effects import effect_of  # noqa: PLC0415 - slow to import, and only what waits needs it
+
+    return replace(evaluation, effect=effect_of(call))
+
+
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
     """Combine a verdict with the deciders' opinions: each may tighten any verdict, and loosen only an ask to an allow.
 

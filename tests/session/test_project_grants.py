@@ -36,7 +36,12 @@ from tests.support.scenario import T0, Project, Scenario, given, later, ms
 
 GRANT = derived_grant_id("ses_1", "per_1", 0)
 ASKED = asks("per_1", "git push")
-NO_RULE = Evaluation(Verdict.ASK, (Part("git push", Verdict.ASK),), reason="no rule matches, and the default is ask")
+NO_RULE = Evaluation(
+    Verdict.ASK,
+    (Part("git push", Verdict.ASK),),
+    reason="no rule matches, and the default is ask",
+    effect="irreversible",
+)
 
 CHANGED = "the grants of the project changed, and no longer allow it"
 

@@ -40,6 +40,7 @@ def test_the_card_has_the_words_of_the_table() -> None:
     assert _table("ANSWERS") == ANSWERS
     assert _table("OUTCOMES") == labels.OUTCOMES
     assert _table("DANGERS") == DANGERS
+    assert _table("EFFECTS") == labels.EFFECTS
     words = _table("LABELS")
     assert words == {name: getattr(labels, name.upper()) for name in words}
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ledger.core.events import Outcome
-from ledger.core.policy import ReplyKind
+from ledger.core.policy import CallEffect, Evaluation, ReplyKind, counted_effect
 
 if TYPE_CHECKING:
     from ledger.policy.shell.facts import DangerKind
@@ -66,6 +66,20 @@ def approve_label(given: int, needed: int) -> str:
 def sentence(words: str) -> str:
     """Return words with a capital at their beginning, as a label or the beginning of a line."""
     return words[:1].upper() + words[1:]
+
+
+EFFECTS: Final[Mapping[CallEffect, str]] = {
+    "reads": "reads",
+    "changes_here": "changes files here",
+    "changes_elsewhere": "changes something elsewhere",
+    "irreversible": "cannot be undone",
+}
+"""How far a call can be taken back, which `inbox/static/js/labels.js` has too."""
+
+
+def effect_words(evaluation: Evaluation | None) -> str:
+    """Return how far a call can be taken back, in words; where that is not recorded, the worst."""
+    return EFFECTS[counted_effect(evaluation)]
 
 
 DANGERS: Final[Mapping[DangerKind, str]] = {

@@ -33,6 +33,18 @@ export const OUTCOMES = {
   "cancelled": "Cancelled",
 };
 
+export const EFFECTS = {
+  "reads": "reads",
+  "changes_here": "changes files here",
+  "changes_elsewhere": "changes something elsewhere",
+  "irreversible": "cannot be undone",
+};
+
+/** Return how far the call of a row can be taken back, in words; where that is not recorded, the worst. */
+export function effectWords({ effect }) {
+  return EFFECTS[effect] ?? EFFECTS.irreversible;
+}
+
 export const DANGERS = {
   "runs-downloaded": "runs downloaded code",
   "privileges": "other rights",
