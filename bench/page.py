@@ -1,6 +1,6 @@
 """The page of speed: the fixed words of `page.md`, and the tables that runs have kept in `tables.json`.
 
-`python -m bench.page > docs/reference/speed.md` writes it. A run with `--keep` puts its table in the place of the older one.
+`python -m bench.page > docs/contributing/speed.md` writes it. A run with `--keep` puts its table in the place of the older one.
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ from mkdocs.structure.nav import Navigation
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = "docs"
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
-"""Pages beside docs/ that become pages of the site."""
+OUTSIDE = {"CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "contributing/README.md", "SECURITY.md": "SECURITY.md"}
+"""Pages beside docs/ that become pages of the site, and where they stand there."""
+ORIGIN = {page: name for name, page in OUTSIDE.items()}
 
-ORDER = ("Index", "Readme", "Guides", "Reference", "Decisions", "Security", "Contributing", "Changelog")
+ORDER = ("Index", "Readme", "Guides", "Reference", "Security", "Contributing", "Changelog")
 
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
@@ -28,8 +29,8 @@ LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that stand beside docs/."""
-    for name in OUTSIDE:
-        files.append(File.generated(config, name, content=(ROOT / name).read_text(encoding="utf-8")))
+    for name, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
 
 
@@ -66,11 +67,11 @@ def set_apart(lines: list[str]) -> Iterator[str]:
 def resolved(found: re.Match[str], page: str) -> str:
     """Return a link of a page as the site has it."""
     text, target, anchor = found[1], found[2], found[3] or ""
-    folder = posixpath.dirname(page if page in OUTSIDE else f"{DOCS}/{page}")
+    folder = posixpath.dirname(ORIGIN.get(page, f"{DOCS}/{page}"))
     path = posixpath.normpath(posixpath.join(folder, target))
     if not (ROOT / path).exists():
         return found[0]
-    inside = posixpath.relpath(path, DOCS) if path.split("/")[0] == DOCS else path if path in OUTSIDE else None
+    inside = posixpath.relpath(path, DOCS) if path.split("/")[0] == DOCS else OUTSIDE.get(path)
     if inside is None:
         return text
     return f"[{text}]({posixpath.relpath(inside, posixpath.dirname(page) or '.')}{anchor})"

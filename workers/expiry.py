@@ -3,7 +3,7 @@
 One APScheduler interval job is both the sweep and the alarm: it is moved to the earliest deadline, and forward when a
 nearer one turns up. The server's index names the sessions that are due, as a hint; each session's own stream decides
 its outcome, by the same function that every command runs first. An index that was lost is made anew from the pending
-views, at long intervals (`docs/decisions/0003`). So two workers at once, a late one or none at all
+views, at long intervals (`docs/contributing/decisions/log.md`). So two workers at once, a late one or none at all
 change the time at which an outcome is written, never the outcome (`betcode.md`, "Permission Timeout Handling").
 """
 

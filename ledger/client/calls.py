@@ -1,7 +1,7 @@
 """The life of a call in one session: submit, wait, return the result.
 
 The only path by which an allow is returned: to `Session` in process, the gateway, the command line and the bridges
-behind it. An allow is returned only after its grounds were read again (`docs/decisions/0013-one-life-of-a-call.md`):
+behind it. An allow is returned only after its grounds were read again (`docs/contributing/decisions/calls.md`):
 the project's grants where one of them allowed it, and the confirmed replication that the settings demand.
 """
 

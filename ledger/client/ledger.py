@@ -156,7 +156,7 @@ class Ledger(Parts):
         calls run: rules are judged by them unless `options` name others, and an unknown path counts as outside the
         project. `approval_lifetime` is the time (seconds; infinity: no limit) for which a person's answer lets a call
         begin; `claim_timeout` is the time after which a claim without a recorded end is ended. `extending` tells
-        whether people extend attended requests while they think (`docs/guides/time-and-presence.md`). `demands` are conditions on answers, such as a passkey's signature (`docs/guides/passkeys.md`), added
+        whether people extend attended requests while they think (`docs/guides/answering.md`). `demands` are conditions on answers, such as a passkey's signature (`docs/guides/demands.md`), added
         to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_new_id(session_id, "session id")

@@ -7,5 +7,5 @@
     masking        the texts of a value with masks in place of secrets, with keyed fingerprints
     own_input      masks, and an edited input with the asker's own bytes in their place
 
-Pure: the key is a value. See `docs/decisions/0023-masks.md`.
+Pure: the key is a value. See `docs/contributing/decisions/content.md`.
 """

@@ -9,7 +9,7 @@ grant is taken in the same append as the allow. A use of a project's grant is ta
 the decision names it with `UsesWantedError`, the caller takes it with `TakeUse`, and the decision is made again.
 
 At a reply only a current deny matters; a current ask is satisfied by the person who answers. See
-`docs/decisions/0015-rules-of-now-at-the-reply.md`.
+`docs/contributing/decisions/judging.md`.
 """
 
 from __future__ import annotations

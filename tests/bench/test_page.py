@@ -21,8 +21,8 @@ def rows_of(part: str) -> list[list[str]]:
 
 
 def test_the_page_is_the_one_that_the_bench_writes() -> None:
-    """`python -m bench.page > docs/reference/speed.md` writes it."""
-    assert (ROOT / "docs/reference/speed.md").read_text() == page()
+    """`python -m bench.page > docs/contributing/speed.md` writes it."""
+    assert (ROOT / "docs/contributing/speed.md").read_text() == page()
 
 
 def test_the_fixed_words_have_a_place_for_each_table_and_no_table_of_their_own() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.house.sources import PACKAGES, files, text_of
 
-PAGE: Final = text_of("docs/reference/specs.md")
+PAGE: Final = text_of("docs/contributing/specs.md")
 SPECIFICATIONS: Final = r"(?:opencode-zh|opencode|brutus|betcode|codelia)\.md"
 TITLES: Final = {
     (document, title): anchor

@@ -18,11 +18,11 @@ GUIDES: Final = ROOT / "docs" / "guides"
 CONSOLE: Final = re.compile(r"^```console\n\$ ([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 RULES: Final = re.compile(r"^```json\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ROW: Final = re.compile(r"^\| `([^|]*)` \| ([^|]*) \| ?([^|]*) ?\|$", re.MULTILINE)
-PAGES: Final = ("why-was-i-asked.md", "normal-form.md")
+PAGES: Final = ("explain.md", "commands.md")
 EXAMPLES: Final = [
     (page, command, shown) for page in PAGES for command, shown in CONSOLE.findall((GUIDES / page).read_text())
 ]
-FORMS: Final = ROW.findall((GUIDES / "normal-form.md").read_text())
+FORMS: Final = ROW.findall((GUIDES / "commands.md").read_text().partition("\n## Plain lines\n")[0])
 
 
 def printed(command: str) -> str:

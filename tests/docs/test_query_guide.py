@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.command_line import ROOT, CommandLine
 
-PAGE: Final = (ROOT / "docs/guides/query-the-archive.md").read_text()
+PAGE: Final = (ROOT / "docs/guides/archive.md").read_text()
 STATEMENTS: Final = re.findall(r"^```sql\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 COMMANDS: Final = re.findall(r"^```console\n\$ permission-ledger (.*) > log.jsonl\n```", PAGE, re.MULTILINE)
 

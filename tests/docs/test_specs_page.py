@@ -18,10 +18,10 @@ import pytest
 from tests.support.command_line import ROOT
 from tests.support.rows import every
 
-SPECS_PAGE: Final = (ROOT / "docs/reference/specs.md").read_text(encoding="utf-8")
-RULES_PAGE: Final = (ROOT / "docs/reference/rules-of-the-ledger.md").read_text(encoding="utf-8")
+SPECS_PAGE: Final = (ROOT / "docs/contributing/specs.md").read_text(encoding="utf-8")
+RULES_PAGE: Final = (ROOT / "docs/contributing/rules-of-the-ledger.md").read_text(encoding="utf-8")
 HEADINGS: Final = json.loads((ROOT / "tests/data/spec-headings.json").read_text(encoding="utf-8"))
-DEVIATIONS_LINK: Final = "[deviations](../decisions/deviations.md)"
+DEVIATIONS_LINK: Final = "[deviations](#where-we-differ)"
 
 NOTHING: Final = "nothing to implement"
 NONE: Final = "–"  # noqa: RUF001 - the dash of an empty cell
@@ -155,6 +155,6 @@ def test_a_difference_leads_to_the_page_of_deviations() -> None:
 
 @pytest.mark.parametrize("spec", HEADINGS)
 def test_every_specification_that_we_differ_from_has_a_row_that_says_so(spec: str) -> None:
-    deviations = (ROOT / "docs/decisions/deviations.md").read_text(encoding="utf-8")
+    deviations = (ROOT / "docs/contributing/specs.md").read_text(encoding="utf-8")
     differing = [row for row in SPECS if row.section == spec and row.cells[-1] != NONE]
     assert bool(differing) == (f"| `{spec}`" in deviations)

@@ -1,4 +1,4 @@
-"""Recall and false alarms on the corpus, as `docs/decisions/0023-masks.md` states them."""
+"""Recall and false alarms on the corpus, as `docs/contributing/decisions/content.md` states them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 from ledger.log.archive.manifests import ArchivedStream, Manifest
 from tests.house.sources import text_of
 
-PAGE: Final = text_of("docs/reference/archive.md")
+PAGE: Final = text_of("docs/guides/archive.md")
 
 
 def test_the_members_of_a_manifest_are_those_of_the_page() -> None:

@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.archiver.test_archive_commands import fill
 
-GUIDE: Final = text_of("docs/guides/keep-a-year.md")
+GUIDE: Final = text_of("docs/guides/archive.md")
 DRILL: Final = re.findall(r"^```drill\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)[0].splitlines()
 
 
