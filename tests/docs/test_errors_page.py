@@ -10,6 +10,7 @@ from ledger.policy.errors import PolicyError
 from ledger.stores.embedded.errors import EmbeddedServerError
 from tests.house.sources import ROOT
 from workers.cli.base import exit_of
+from workers.cli.output import WORST_FIRST, Exit
 
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 ROW = re.compile(r"^\| (\d+) \| ([^|]*) \|", re.MULTILINE)
@@ -36,3 +37,9 @@ def test_every_error_stands_on_the_page_with_the_exit_code_that_it_has() -> None
     public = [one for one in _errors(LedgerError) if one.__module__ in PUBLIC]
     is_so = {one.code: int(exit_of(one("no word"))) for one in public if one.code not in LEFT_OUT}
     assert {code: told.get(code) for code in is_so} == is_so
+
+
+def test_every_exit_code_has_a_row_and_the_order_of_several_is_that_of_the_command_line() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert {int(exit_code) for exit_code, _ in ROW.findall(text)} == set(Exit)
+    assert f"in this order: {', '.join(str(int(code)) for code in WORST_FIRST)}." in text

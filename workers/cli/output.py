@@ -37,26 +37,6 @@ class Exit(IntEnum):
     CLOSED_PIPE = 141
 
 
-MEANINGS: Final = {
-    Exit.DONE: "allowed, or done",
-    Exit.OUR_FAULT: "an error in this program",
-    Exit.USAGE: "wrong usage",
-    Exit.DENIED: "denied by a rule",
-    Exit.REJECTED: "rejected by a person, with or without feedback",
-    Exit.EXPIRED: "expired; also a reply that came after the deadline",
-    Exit.CANCELLED: "cancelled; also a command on a closed session",
-    Exit.PENDING: "still pending",
-    Exit.UNREACHABLE: "the ledger cannot be reached, or the outcome is in doubt",
-    Exit.UNKNOWN: "no request, session or grant has this id",
-    Exit.ANSWERED_OTHERWISE: "already answered otherwise",
-    Exit.FINDINGS: "problems found (verify, rebuild --verify, doctor, policy lint and test); also a damaged stream",
-    Exit.BAD_INPUT: "bad input or configuration",
-    Exit.CLAIMED: "claimed by another runner, or the call has run",
-    Exit.FROZEN: "frozen: nothing may be allowed or run now",
-    Exit.INTERRUPTED: "interrupted with Ctrl-C",
-    Exit.CLOSED_PIPE: "the reader of the output closed it",
-}
-
 WORST_FIRST: Final = (
     Exit.OUR_FAULT,
     Exit.UNREACHABLE,

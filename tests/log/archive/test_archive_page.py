@@ -12,6 +12,6 @@ PAGE: Final = text_of("docs/guides/archive.md")
 
 
 def test_the_members_of_a_manifest_are_those_of_the_page() -> None:
-    members = PAGE.split("\n## Manifest\n")[1]
+    members = PAGE.split("\n### Manifest\n")[1]
     named = set(re.findall(r"`(\w+)`", members))
     assert {*Manifest.__struct_fields__, *ArchivedStream.__struct_fields__} <= named
