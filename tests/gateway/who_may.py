@@ -29,7 +29,7 @@ SESSION, PROJECT = "ses_1", "shop"
 
 AGENTS: Final[dict[str, dict[str, Any]]] = {
     "its own": {},
-    "its own, brings rules": {"brings_rules": True},
+    "with rules": {"brings_rules": True},
     "another's": {"projects": [PROJECT]},
     "that session": {"sessions": [SESSION]},
     "everything": {"everything": True},
@@ -129,7 +129,7 @@ class World:
                 self.callers[role, reach] = await gateway.caller(role, f"{role} {reach}", **scope)  # type: ignore[arg-type]
         own = await self.callers["agent", "its own"].put(f"/v1/sessions/{SESSION}", {"project": PROJECT})
         assert own.status_code == 201, own.text
-        ruled = await self.callers["agent", "its own, brings rules"].put("/v1/sessions/ruled", {"project": PROJECT})
+        ruled = await self.callers["agent", "with rules"].put("/v1/sessions/ruled", {"project": PROJECT})
         assert ruled.status_code == 201, ruled.text
         for session in (SESSION, "ruled"):
             await self.root.ask(session, "git pull", request_id="r1")
@@ -193,7 +193,7 @@ def routes(gateway: Served) -> Iterator[Route]:
 
 async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
     caller = world.callers[column]
-    session = "ruled" if column == ("agent", "its own, brings rules") else SESSION
+    session = "ruled" if column == ("agent", "with rules") else SESSION
     path = await _path(world, route, session, "-".join(column).replace(" ", "-").replace("'", ""))
     body = BODIES.get(route.operation)
     if route.operation == "record_answer":
@@ -296,7 +296,7 @@ of project `shop`, which the agent *its own* opened, with its requests; the proj
 | reach | of an agent | of the others |
 |---|---|---|
 | its own | the default; it opened the session | |
-| its own, brings rules | the same, made with `--brings-rules`, in a session of its own | |
+| with rules | the same, made with `--brings-rules`, in a session of its own | |
 | another's | the default, bound to the project; another token opened the session | |
 | that session | `--session ses_1` | the same |
 | everything | `--everything` | |
@@ -306,25 +306,42 @@ of project `shop`, which the agent *its own* opened, with its requests; the proj
 
 A content type other than `application/json` lets nobody do more, nor learn more, than this table says. It is refused, but by
 OpenCode's own routes, which read JSON whatever its type, as OpenCode does.
+
+A cell begins with the word for most reaches of the role; other reaches stand behind their word. *nobody* is anybody without a token.
 """
+
+
+ROLES: Final = ("nobody", "agent", "approver", "auditor", "admin")
 
 
 def page(found: dict[Route, list[str]]) -> str:
     """Return the page of the documentation."""
-    tables = [_table(found, role) for role in ("nobody", "agent", "approver", "auditor", "admin")]
-    return "\n".join([HEAD, *tables])
-
-
-def _table(found: dict[Route, list[str]], role: str) -> str:
-    places = [index for index, column in enumerate(COLUMNS) if column[0] == role]
-    names = [COLUMNS[index][1] or "anybody without a token" for index in places]
-    title = "Nobody: no token" if role == "nobody" else f"An {role}" if role[0] == "a" else role
     rows = [
-        f"| `{route.operation}` | `{route.method} {route.path}` | {' | '.join(cells[index] for index in places)} |"
+        f"| `{route.method} {route.path}` | `{route.operation}` | {' | '.join(_cell_of(cells, role) for role in ROLES)} |"
         for route, cells in sorted(found.items(), key=lambda one: (one[0].path, one[0].method))
     ]
-    head = f"| operation | route | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
-    return f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n"
+    head = f"| route | operation | {' | '.join(ROLES)} |\n|---|---|{'---|' * len(ROLES)}"
+    return "\n".join([HEAD, head, *rows]) + "\n"
+
+
+def _cell_of(cells: list[str], role: str) -> str:
+    """Return what a role gets of a route: the word of most reaches first, then each other word with its reaches."""
+    reaches: dict[str, list[str]] = {}
+    for (column_role, reach), word in zip(COLUMNS, cells, strict=True):
+        if column_role == role:
+            reaches.setdefault(word, []).append(reach)
+    usual, *others = sorted(reaches, key=lambda word: -len(reaches[word]))
+    return "; ".join([usual, *(f"{word}: {', '.join(reaches[word])}" for word in others)])
+
+
+def words_of(cell: str, role: str) -> dict[str, str]:
+    """Return the word of each reach, as a cell of the page says it."""
+    usual, *others = cell.split("; ")
+    words = dict.fromkeys((reach for column_role, reach in COLUMNS if column_role == role), usual)
+    for other in others:
+        word, _, reaches = other.partition(": ")
+        words |= dict.fromkeys(reaches.split(", "), word)
+    return words
 
 
 def settings_in(folder: Path) -> GatewaySettings:

@@ -15,7 +15,6 @@ from tests.support.command_line import ROOT, CommandLine
 from workers.cli import COMMANDS, cli
 from workers.cli.base import LedgerCommand
 from workers.cli.options import DocumentedCommand
-from workers.cli.output import Exit
 from workers.cli.reference import reference
 
 SLOW = ("asyncio", "hiredis", "ledger", "msgspec", "redis", "rich", "apscheduler")
