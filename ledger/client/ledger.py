@@ -37,8 +37,8 @@ from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
 from ledger.log.streams import Streams
 from ledger.log.surveys import LIST_COUNT, ListPage, Survey
-from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
+from ledger.policy.dialects import child_source, orphan_source
 from ledger.project import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
 from ledger.session.decision import records_clients
@@ -149,7 +149,7 @@ class Ledger(Parts):
 
         `rules` are rules (`{permission, pattern, action}`) or a configuration in the dialect's own form; `policy` is
         the same with layers. A new session with a `parent` and without rules or options of its own has its parent's
-        rules; with its own, it still inherits from its parent by its dialect (`ledger.policy.child_policy`), with
+        rules; with its own, it still inherits from its parent by its dialect (`ledger.policy.dialects`), with
         `denies_alone` only what makes its rules stricter. `token_id` is the access token that will own a new session.
 
         `cwd` and `home` are the agent's working folder and its user's home, absolute paths on the machine where its

@@ -21,9 +21,9 @@ from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, demand_rules
 from ledger.core.standing import ConsultedGrants, GrantAnswers, IndexedGrants, confirms
 from ledger.policy.check_questions import with_facts
-from ledger.policy.consulted import FactAnswers, UnreadFacts, as_text, has_no_file, overloaded, with_answers
+from ledger.policy.consulted import FactAnswers, as_text, has_no_file, overloaded, with_answers
 from ledger.policy.dialects import compile_policy, dialect_of
-from ledger.policy.facts import FileFacts, FileKind
+from ledger.policy.facts import FileFacts, FileKind, NoFacts
 from ledger.policy.stored_rules import digest, placed
 from ledger.session.state import SessionState
 
@@ -37,7 +37,7 @@ FACTS_COUNT: Final = 32
 """An evaluation that depends on more facts is not cached; looking them all up again would not be faster."""
 
 _encode: Final = msgspec.json.Encoder().encode
-_NOWHERE: Final = UnreadFacts()
+_NOWHERE: Final = NoFacts()
 
 
 class _Witness:
@@ -116,7 +116,7 @@ class RememberingPolicy:
     @cached_property
     def unread(self) -> Policy:
         """Return the same policy for which no file can be read."""
-        return with_facts(self._given, UnreadFacts(self.own_folders))
+        return with_facts(self._given, NoFacts(self.own_folders))
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         """Return the policy's evaluation with its facts; the same object again until one of them changes."""

@@ -8,7 +8,7 @@ from ledger.core.events import Asked, Reopened, Replied
 from ledger.core.grants import Recorded
 from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import nothing_folded, read_folds
-from ledger.policy.replayed import ReplayedPolicies
+from ledger.policy.consulted import ReplayedPolicies
 from ledger.project import ProjectState
 from ledger.session.judged_again import JudgedAgain, is_judged, judge_recorded
 from ledger.session.state import SessionState

@@ -25,28 +25,10 @@ if TYPE_CHECKING:
     from ledger.policy.stored_rules import digest
 
 __all__ = [
-    "DIALECTS",
-    "EDIT_TOOLS",
-    "Call",
-    "Evaluation",
-    "Grant",
-    "Layer",
-    "Part",
-    "Policy",
-    "PolicyError",
-    "PolicySource",
-    "Rule",
-    "RuleRef",
-    "Verdict",
-    "compile_policy",
-    "digest",
-    "disabled",
-    "evaluate",
-    "from_config",
-    "load_rules",
-    "merge",
-    "strictest",
-]
+    "DIALECTS", "EDIT_TOOLS", "Call", "Evaluation", "Grant", "Layer", "Part", "Policy", "PolicyError", "PolicySource",
+    "Rule", "RuleRef", "Verdict", "compile_policy", "digest", "disabled", "evaluate", "from_config", "load_rules",
+    "merge", "strictest",
+]  # fmt: skip
 
 _MODULES = {
     "ledger.core.policy": (

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Evaluation, Grant, Layer, Part, Policy, PolicySource, Rule, Verdict, strictest
-from ledger.policy.checks import RuleOrigin, origin_of, shown
+from ledger.policy.checks import RuleOrigin, check_count, check_layers, origin_of, shown
 from ledger.policy.dialect import AnswerEffects
 from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
@@ -23,27 +23,28 @@ from ledger.policy.loader import drop_allows, read_section
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, WildcardReading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, files_named, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
-from ledger.policy.opencode.places import OpenCodePlaces
-from ledger.policy.opencode.policy import BASH, EXTERNAL, OpenCodeJudging, OpenCodePolicy
-from ledger.policy.opencode.requests import OpenCodeRequest
-from ledger.policy.options import check_count, check_layers
-from ledger.policy.reach import absolute, leads_out, within
+from ledger.policy.opencode.policy import BASH, EXTERNAL, WILDCARDS, OpenCodeJudging, OpenCodePolicy, WildcardDialect
+from ledger.policy.opencode.requests import OpenCodePlaces, OpenCodeRequest
 from ledger.policy.rules import permission_of
-from ledger.policy.shell import Access, Analysis, Ruling, ShellCommand, Word
-from ledger.policy.shell.budget import Budget
-from ledger.policy.shell.forms.files import named_paths
+from ledger.policy.shell.forms.objections import named_paths
 from ledger.policy.shell.lexer import lex
+from ledger.policy.shell.model import Access, Analysis, Ruling, ShellCommand, Word
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.parse import parse
-from ledger.policy.shell.text import join_lines
+from ledger.policy.shell.parse import Budget, parse
 from ledger.policy.shell.unwrap import peeled
-from ledger.policy.shell.words import loosen
-from ledger.policy.spelled import is_of_a_process, spelled_paths
+from ledger.policy.shell.words import join_lines, loosen
+from ledger.policy.spelled import (
+    UNKNOWN_FOLDER,
+    absolute,
+    is_of_a_process,
+    leads_out,
+    readable_evaluation,
+    spelled_paths,
+    within,
+)
 from ledger.policy.toolrules.commands import visible_text
-from ledger.policy.toolrules.policy import read_options
-from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
+from ledger.policy.toolrules.rule import read_options
 from ledger.policy.urls import read_address
-from ledger.policy.wildcard_dialect import WILDCARDS, WildcardDialect
 
 OPTIONS: Final = ("profile", "cwd", "home", "fs")
 
@@ -88,9 +89,7 @@ def rank(permission: str) -> Rank:
 READING: Final = WildcardReading(slashes=False, stop="\n", rank=rank)
 
 
-# --- rules ----------------------------------------------------------------------------------------------------------
-
-
+# --- rules
 def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
     """Return the rules of all layers, lowest first, each layer's in the order of its file. Raises PolicyError.
 
@@ -123,9 +122,7 @@ def _read_config(config: object, origin: RuleOrigin) -> tuple[Rule, ...]:
     )
 
 
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
+# --- requests
 class BrutusPlaces(OpenCodePlaces, frozen=True):
     """The project is the worktree; paths outside it stay absolute. No path is inside an unknown project."""
 
@@ -210,9 +207,7 @@ def really_outside(commands: Sequence[ShellCommand], places: BrutusPlaces) -> tu
     return tuple(found)
 
 
-# --- judging --------------------------------------------------------------------------------------------------------
-
-
+# --- judging
 class BrutusCommands(OpenCodeCommands):
     """Rules and grants of one call for one command. Each answer allows at most what OpenCode's allows."""
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import posixpath
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from ledger.core.limits import NAME_LENGTH_CHARS, PATTERN_LENGTH_BYTES
 from ledger.core.policy import AnswerBy, Layer, Rule, Verdict
 from ledger.policy.errors import PolicyError
+from ledger.policy.facts import FileFacts, FileKind, NoFacts
 from ledger.policy.jsonc import JsonKeys, pointer
-from ledger.policy.limits import RULE_COUNT
+
+RULE_COUNT: Final = 10_000
+"""Rules of one ruleset, and of one policy with all its layers."""
+
+LAYER_COUNT: Final = 64
+"""Layers of one policy."""
+
+QUESTION_BYTES: Final = 16 * 1024 * 1024
+"""One line of `policy check`. A command line in it that is too long for the analysis is asked about, not refused."""
 
 RuleLike = Rule | Mapping[str, Any]
 """A rule, or an object `{permission, pattern, action}` as JSON has it."""
@@ -137,3 +147,129 @@ def _check_answer_by(value: object, action: Verdict, index: int, origin: RuleOri
             f"rule {index + 1} says `{action}`, so nobody answers; `answer_by` goes with `ask`", (index,)
         )
     return "passkey"
+
+
+Profile = Literal["hardened", "faithful"]
+
+PROFILES: Final[tuple[Profile, ...]] = ("hardened", "faithful")
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+_LINKS_MAX: Final = 40
+_LINK: Final = "-> "
+
+
+class MappedFacts:
+    """Facts that a caller wrote: `{"path": "file" | "dir" | "-> target"}`, paths relative to `base`.
+
+    Raises PolicyError for any other value.
+    """
+
+    def __init__(self, entries: Mapping[str, Any], base: str) -> None:
+        self._kinds: dict[str, FileKind] = {}
+        self._links: dict[str, str] = {}
+        for path, what in entries.items():
+            place = posixpath.normpath(posixpath.join(base, path))
+            if isinstance(what, str) and what.startswith(_LINK):
+                self._links[place] = posixpath.join(posixpath.dirname(place), what.removeprefix(_LINK))
+            elif what in FileKind.__members__.values():
+                self._kinds[place] = FileKind(what)
+            else:
+                text = f"the fact about {shown(path)} must be `file`, `dir` or `-> target`, not {shown(what)}"
+                raise PolicyError(text, key="fs")
+
+    def resolve(self, path: str) -> str:
+        done, todo, links = "/", list(reversed(path.split("/"))), 0
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                done = posixpath.dirname(done)
+                continue
+            done = posixpath.join(done, name)
+            target = self._links.get(done)
+            if target is not None and links < _LINKS_MAX:
+                links += 1
+                todo += reversed(target.split("/"))
+                done = "/"
+        return done
+
+    def kind(self, path: str) -> FileKind | None:
+        place = self.resolve(path)
+        if place in self._kinds:
+            return self._kinds[place]
+        inside = place.rstrip("/") + "/"
+        if any(other.startswith(inside) for other in (*self._kinds, *self._links)):
+            return FileKind.DIRECTORY
+        return None
+
+
+class GivenOptions:
+    """Options by name. Raises PolicyError for one that the dialect does not have."""
+
+    def __init__(self, dialect: str, options: Mapping[str, Any], names: Collection[str]) -> None:
+        for name in options:
+            if name not in names:
+                known = ", ".join(names)
+                raise PolicyError(f"the {dialect} dialect has no option {shown(name)}; it has {known}", key=name)
+        self._options = options
+
+    def _wrong(self, name: str, wanted: str) -> PolicyError:
+        return PolicyError(f"the option `{name}` must be {wanted}, not {shown(self._options[name])}", key=name)
+
+    def choice(self, name: str, known: Sequence[_Choice], default: _Choice | None = None) -> _Choice:
+        """Return an option with a closed list of values; the default is the first one."""
+        value = self._options.get(name)
+        if value is None:
+            return known[0] if default is None else default
+        for one in known:
+            if one == value:
+                return one
+        raise self._wrong(name, " or ".join(f"`{one}`" for one in known))
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        value = self._options.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return default if value is None else value
+
+    def text(self, name: str) -> str | None:
+        value = self._options.get(name)
+        if value is None or (isinstance(value, str) and value):
+            return value
+        raise self._wrong(name, "a string that is not empty")
+
+    def folder(self, name: str) -> str | None:
+        """Return an absolute path, without a slash at its end."""
+        value = self._options.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.startswith("/"):
+            raise self._wrong(name, "an absolute path")
+        return value.rstrip("/") or "/"
+
+    def facts(self, base: str, known: FileFacts | None) -> FileFacts:
+        """Return the facts of the option `fs`, relative to `base`; else the known ones."""
+        entries = self._options.get("fs")
+        if entries is None:
+            return known or NoFacts()
+        if not isinstance(entries, Mapping):
+            raise self._wrong("fs", "an object from path to fact")
+        return MappedFacts(entries, base)
+
+
+def check_layers(layers: Sequence[Layer]) -> None:
+    """Raise PolicyError for more layers than a policy may have, and for one with a configuration and rules."""
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    for layer in layers:
+        if layer.config is not None and layer.rules:
+            raise origin_of(layer).problem("a layer holds either a configuration or rules, not both", ())
+
+
+def check_count(count: int) -> None:
+    """Raise PolicyError for more rules than a policy may have."""
+    if count > RULE_COUNT:
+        raise PolicyError(f"the policy has {count} rules; at most {RULE_COUNT} are accepted")

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, RuleRef, Verdict
 from ledger.core.standing import with_more
 from ledger.policy.check_questions import JudgedCall
-from ledger.policy.dialect import Dialect
+from ledger.policy.dialect import WHOLE, Dialect, ListedRule, NamedEntry, without_wildcard
 from ledger.policy.dialects import compile_policy, dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.matching.wildcard import wildcard_covers
-from ledger.policy.named_entries import NamedEntry, without_wildcard
-from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.shell import Access, ShellCommand, accesses, analyse
-from ledger.policy.shell.forms import Effect, form_of
-from ledger.policy.shell.text import shorten
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.forms.nodes import Effect
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.model import Access, ShellCommand, accesses
+from ledger.policy.shell.words import shorten
 
 TRIED_COUNT: Final = 16
 """Entries, and commands of a line, that are tried with each other; a call with more of them is not tried."""
@@ -66,8 +66,6 @@ def _granted(call: Call, entries: Iterable[str]) -> tuple[Grant, ...]:
 
 
 # --- a rule covers a rule
-
-
 def covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
     """Return whether `wide` matches everything that `narrow` matches."""
     if not dialect.notation.names(wide, narrow):
@@ -82,8 +80,6 @@ def covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
 
 
 # --- an entry covers a call
-
-
 def named_call(dialect: Dialect, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
     """Return the narrowest entries for all parts of a call that are not allowed, and for the calls it depends on."""
     found = [
@@ -172,8 +168,6 @@ def line_of(call: Call) -> str | None:
 
 
 # --- an offered entry covers one that a person gives
-
-
 def within(dialect: Dialect, offered: Sequence[str], entries: Iterable[str]) -> tuple[str, ...]:
     """Return the entries that allow nothing beyond the offered ones, in their order.
 
@@ -273,8 +267,6 @@ def _lifted(call: Call, entries: Sequence[str], after: Evaluation) -> frozenset[
 
 
 # --- a rule covers other commands too
-
-
 def also_allowed(before: Policy, after: Policy, call: Call) -> tuple[str, ...]:
     """Return some of the commands similar to those of a call that only the second policy allows."""
     line = line_of(call)

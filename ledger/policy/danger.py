@@ -10,8 +10,8 @@ from typing import Final
 
 from ledger.core.policy import Call
 from ledger.policy.operands import SHELL_PERMISSIONS
-from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
+from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.objections import worry
 
 _DESTRUCTIVE: Final = frozenset(

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, ReplyKind, demand_rules
-from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
+from ledger.policy.checks import NOWHERE, RULE_COUNT, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.limits import RULE_COUNT
 from ledger.policy.matching.wildcard import match
 
 MEMBER: Final = "demands"
@@ -174,7 +173,8 @@ class _About:
             self._read(line)
 
     def _read(self, line: str) -> None:
-        from ledger.policy.shell import analyse, spellings  # noqa: PLC0415 - as above
+        from ledger.policy.shell.analyse import analyse  # noqa: PLC0415 - as above
+        from ledger.policy.shell.hardened import spellings  # noqa: PLC0415 - as above
 
         found = analyse(line)
         self._is_unknown |= found.cut or not found.commands or any(one.name is None for one in found.commands)

@@ -10,17 +10,79 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from ledger.core.events import CascadeReject, Extending, Scope
-from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
+from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
-from ledger.policy.named_entries import NamedEntry, named_pattern
-from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS
+
+WHOLE: Final = "*"
+"""The pattern of a rule for a whole tool."""
+
+
+class ListedRule(msgspec.Struct, frozen=True):
+    """One rule. `pattern` is `*` for a whole tool; `ref` is the rule as its dialect spells it.
+
+    `rank` is the position of its layer and `final` marks a deny that nothing lifts; only BetCode's rules have them.
+    """
+
+    permission: str
+    pattern: str
+    action: Verdict
+    ref: RuleRef
+    rank: int = 0
+    final: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return `file:line`, or the known part of it; else the layer."""
+        file, line = self.ref.file, self.ref.line
+        return f"{file}:{line}" if file and line else file or self.ref.layer or "-"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "permission": self.permission,
+            "pattern": self.pattern,
+            "action": self.action.value,
+            "layer": self.ref.layer,
+        }
+
+
+class NamedEntry(NamedTuple):
+    """One entry of a permission that matches a call.
+
+    `because`: the reason why it matches more than the call, else None.
+    """
+
+    permission: str
+    entry: str
+    because: str | None = None
+
+
+def every_call(permission: str, entry: str) -> NamedEntry:
+    return NamedEntry(permission, entry, f"the narrowest rule covers every call of `{permission}`")
+
+
+def without_wildcard(permission: str, entry: str, text: str, wildcards: str) -> NamedEntry:
+    """Return the entry for a text, which reaches further if one of the wildcards is in it."""
+    wild = next((one for one in wildcards if one in text), None)
+    because = f"`{wild}` in a rule matches any text, so no rule names `{text}` alone" if wild else None
+    return NamedEntry(permission, entry, because)
+
+
+def named_pattern(permission: str, text: str) -> NamedEntry:
+    """Return the entry of a wildcard language for one text of a permission."""
+    if text == "*":
+        return every_call(permission, "*")
+    if permission == "external_directory" and text.endswith("/*"):
+        because = f"the narrowest rule, `{permission}` `{text}`, covers everything below that folder"
+        return NamedEntry(permission, text, because)
+    return without_wildcard(permission, text, text, "*?")
+
 
 DEFAULT_LAYER: Final = "project"
 """The name of the layer of a file that is named without one."""
@@ -183,26 +245,6 @@ class AnswerEffects(msgspec.Struct, frozen=True, kw_only=True):
         return {}
 
 
-class Children:
-    """The rules of a sub-agent's session."""
-
-    def derived(self, parent: PolicySource, agent: str | None) -> PolicySource:
-        """Return the configuration of a child that has none of its own."""
-        return parent
-
-    def options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
-        """Return a child's options, no looser than its parent's; the profile is compared by the caller."""
-        return options
-
-    def inherited(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
-        """Return a child with the ask and deny rules of `lacking`, the layers that only its parent has."""
-        return replace(child, layers=(*child.layers, *(replace(layer, trusted=False) for layer in lacking)))
-
-    def without_parent(self, child: PolicySource) -> PolicySource:
-        """Return a child that inherits no rules: its parent has none, or is unknown."""
-        return child
-
-
 class MemoryFile(Protocol):
     """A file of the project to which an `always` is also written."""
 
@@ -223,11 +265,9 @@ class Dialect(ABC):
     language: ClassVar[Language] = Language()
     notation: ClassVar[Notation]
     answers: ClassVar[AnswerEffects] = AnswerEffects()
-    children: ClassVar[Children] = Children()
     memory: ClassVar[MemoryFile | None] = None
 
-    # --- configuration ----------------------------------------------------------------------------------------------
-
+    # --- configuration
     @abstractmethod
     def compile(self, source: PolicySource) -> Policy:
         """Check a source and compile it. Raises PolicyError."""
@@ -256,8 +296,24 @@ class Dialect(ABC):
         """Return the policy by which the calls of an agent are judged, where it has a section of its own."""
         return source
 
-    # --- calls and grants -------------------------------------------------------------------------------------------
+    # --- the rules of a sub-agent's session
+    def child_of(self, parent: PolicySource, agent: str | None) -> PolicySource:
+        """Return the configuration of a child that has none of its own."""
+        return parent
 
+    def child_options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+        """Return a child's options, no looser than its parent's; the profile is compared by the caller."""
+        return options
+
+    def inheriting(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
+        """Return a child with the ask and deny rules of `lacking`, the layers that only its parent has."""
+        return replace(child, layers=(*child.layers, *(replace(layer, trusted=False) for layer in lacking)))
+
+    def without_parent(self, child: PolicySource) -> PolicySource:
+        """Return a child that inherits no rules: its parent has none, or is unknown."""
+        return child
+
+    # --- calls and grants
     def known_tool(self, tool: str) -> str:
         """Return the name that the rules use for a tool: `Bash` must not evade the rules for `bash`."""
         lower = tool.lower()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Self, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Evaluation, Part, Verdict, strictest
+from ledger.core.policy import Evaluation, Grant, Part, PolicySource, Verdict, strictest
+from ledger.core.standing import IndexedGrants
+from ledger.policy.facts import FileFacts
 
+NO_PATTERN: Final = "the call names no pattern, so there is nothing to judge"
 NO_RULE: Final = "no rule matches, and the default is ask"
 GRANTED: Final = "allowed by a grant in force"
 
@@ -50,3 +53,48 @@ def joined_calls(found: Sequence[Evaluation]) -> Evaluation:
     if len(found) == 1:
         return found[0]
     return replace(joined(found), always=tuple(dict.fromkeys(entry for one in found for entry in one.always)))
+
+
+Read = TypeVar("Read")
+
+
+class ReadGrants(Generic[Read]):
+    """The grants of a call as `read` reads them, where they have an index only those that a text asks for.
+
+    `names` are texts that each question is also about.
+    """
+
+    def __init__(
+        self, given: Sequence[Grant], read: Callable[[Sequence[Grant]], Sequence[Read]], names: tuple[str, ...] = ()
+    ) -> None:
+        self.given, self._read, self._names = given, read, names
+        # To ask an abstract class costs two calls.
+        self._index = given if type(given) is not tuple and isinstance(given, IndexedGrants) else None
+        self.all: Sequence[Read] = () if self._index is not None else read(given)
+        self.nothing = self._index is None and not self.all
+        """There are none, so that no text need be asked about."""
+        self._about: dict[tuple[str, ...], Sequence[Read]] = {}
+
+    def about(self, *texts: str) -> Sequence[Read]:
+        """Return the grants that may match one of these texts, in order."""
+        if self._index is None:
+            return self.all
+        found = self._about.get(texts)
+        if found is None:
+            found = self._about[texts] = self._read(self._index.about((*self._names, *texts)))
+        return found
+
+
+class CompiledPolicy:
+    """The frame of a compiled policy: its source, of which it is made again for other facts about files."""
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        self._source = source
+
+    @property
+    def source(self) -> PolicySource:
+        return self._source
+
+    def with_facts(self, facts: FileFacts) -> Self:
+        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
+        return type(self)(self._source, facts)

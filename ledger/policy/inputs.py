@@ -92,7 +92,7 @@ def named_globs(value: Any) -> tuple[str, ...]:
 def _words(line: str) -> Iterator[str]:
     from ledger.policy.shell.analyse import analyse  # noqa: PLC0415
     from ledger.policy.shell.files import LineOfFiles, named_files  # noqa: PLC0415
-    from ledger.policy.shell.forms import form_of  # noqa: PLC0415
+    from ledger.policy.shell.forms.reduction import form_of  # noqa: PLC0415
 
     for command in analyse(line).commands:
         yield from (one.path for one in named_files(command, form_of(command), LineOfFiles()))

@@ -152,7 +152,6 @@ def _starts_line(text: str, at: int) -> bool:
 
 
 def _margin(text: str, at: int) -> str:
-    """Return the indentation of the line of a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

@@ -4,14 +4,61 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer, Rule, Verdict
+from ledger.core.regular_files import open_regular
 from ledger.policy.checks import NOWHERE, RuleOrigin, as_rules, check_action, check_pattern, check_permission, shown
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.jsonc import Document, JsonKeys
-from ledger.policy.rule_files import parse_document, read_text
+from ledger.policy.jsonc import Document, JsonKeys, JsonSyntaxError, parse
+
+
+def read_content(file: str) -> bytes:
+    """Return the bytes of a regular file. Raises PolicyError for one that is missing, unreadable or too large."""
+    try:
+        with open_regular(file) as stream:
+            content = stream.read(POLICY_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise PolicyError(f"{shown(file)} cannot be read: {cause_of(error)}", file=file) from error
+    if len(content) > POLICY_BYTES:
+        raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    return content
+
+
+def read_text(file: str, content: bytes | None = None) -> str:
+    """Return the text of a file, or of the `content` that was read from it already. Raises PolicyError."""
+    content = read_content(file) if content is None else content
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PolicyError(f"{shown(file)} line {line}: the file is not UTF-8", file=file, line=line) from None
+
+
+def parse_document(file: str, text: str, *, comments: bool) -> Document:
+    """Return the value of a file, with lines. Raises PolicyError with file and line."""
+    try:
+        return parse(text, comments=comments)
+    except JsonSyntaxError as problem:
+        text = f"{shown(file)} line {problem.line}: {problem.text}"
+        raise PolicyError(text, file=file, line=problem.line) from None
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a path exists; an inaccessible one counts, so that reading it raises an error."""
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return True
+
+
+def cause_of(error: OSError | ValueError) -> str:
+    """Return the operating system's reason for an error."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
 
 Member = TypeVar("Member")
 
@@ -134,9 +181,7 @@ def drop_allows(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.action is not Verdict.ALLOW)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
+# --- files
 _SECTIONS: Final = ("tools", "permission")
 _AGENT_KEYS: Final = ("agent", "mode")
 

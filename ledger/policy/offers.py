@@ -32,16 +32,16 @@ from ledger.core.policy import (
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.codelia.rule import granted_rule
 from ledger.policy.covers import TRIED_COUNT, allows, also_allowed, named_call, named_whole, still_asked
-from ledger.policy.dialect import Dialect
+from ledger.policy.dialect import WHOLE, Dialect, ListedRule, NamedEntry
 from ledger.policy.dialects import DIALECTS, dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.matching.overlap import wildcards_meet
-from ledger.policy.named_entries import NamedEntry
-from ledger.policy.opencode.arity import prefix
-from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.shell import ShellCommand, analyse
+from ledger.policy.matching.wildcard import wildcards_meet
+from ledger.policy.opencode.requests import prefix
+from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.facts import command_dangers
-from ledger.policy.shell.forms import NormalForm, OperandKind, form_of
+from ledger.policy.shell.forms.nodes import NormalForm, OperandKind
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.tables import OPAQUE, SHELLS
 from ledger.policy.shell.tables.dangers import INTERPRETERS
@@ -147,8 +147,6 @@ def _lifts_part(
 
 
 # --- commands
-
-
 def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
     """Yield the commands alone, then their families, then their wider families."""
     dialect = dialect_of(policy.source)
@@ -206,8 +204,6 @@ def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
 
 
 # --- other tools
-
-
 def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
     """Yield the call alone if a rule can name it, then its folder or host."""
     dialect = dialect_of(policy.source)
@@ -251,8 +247,6 @@ def _is_whole(permission: str, entry: str) -> bool:
 
 
 # --- families of commands
-
-
 class Family(NamedTuple):
     """The first words of a family of commands. `is_wide`: commands of the family may do much more than this one did."""
 
@@ -310,8 +304,6 @@ def _is_wide(form: NormalForm | None, end: int, *, is_last: bool) -> bool:
 
 
 # --- a rule to write
-
-
 class Fix(msgspec.Struct, frozen=True):
     """One way to get another verdict. `config` is to be added above all other layers; None where only `text` tells it.
 
@@ -358,8 +350,6 @@ class _Tried(NamedTuple):
 
 
 class _Adviser:
-    """The search for a rule about one call."""
-
     def __init__(self, policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> None:
         self.policy, self.source, self.call, self.judged = policy, policy.source, call, judged
         self.dialect = dialect_of(policy.source)
@@ -371,7 +361,6 @@ class _Adviser:
         self.probes = [(one, JudgedCall(policy, one).verdict) for one in probes]
 
     # --- to allow
-
     def allowing(self) -> Fix:
         named = named_call(self.dialect, self.call, self.judged)
         tried = self._tried(named, Verdict.ALLOW)
@@ -383,7 +372,6 @@ class _Adviser:
         return self._last(named) or self._refusal(self._why_not(tried))
 
     def _allow(self, text: str, tried: _Tried) -> Fix:
-        """Return the fix, with the other commands that it allows."""
         more = () if tried.policy is None else also_allowed(self.policy, tried.policy, self.call)
         return Fix(Verdict.ALLOW, text, tried.config, more)
 
@@ -452,7 +440,6 @@ class _Adviser:
         return Fix(Verdict.ALLOW, f"no rule allows it, because {because}; {_ONCE}")
 
     # --- to deny
-
     def denying(self) -> Iterator[Fix]:
         named = named_whole(self.dialect, self.call, self.judged)
         tried = self._tried(named, Verdict.DENY)
@@ -461,7 +448,6 @@ class _Adviser:
             yield Fix(Verdict.DENY, "to deny it, add" if wider is None else f"to deny it ({wider}), add", tried.config)
 
     # --- both
-
     def _tried(self, named: Sequence[NamedEntry], action: Verdict) -> _Tried:
         entries = [(one.permission, one.entry) for one in named]
         config = self.dialect.notation.config(entries, action, self.source.layers)
@@ -491,7 +477,6 @@ class _Adviser:
 
 
 def _probes(dialect: Dialect, rules: Sequence[ListedRule]) -> Iterator[Call]:
-    """Yield example calls for each configured rule."""
     for rule in rules[:PROBED_COUNT]:
         name = dialect.language.shell if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
         plain = rule.pattern.removesuffix(":*").replace("*", "x").replace("?", "x")

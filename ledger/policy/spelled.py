@@ -9,12 +9,96 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
+from msgspec.structs import replace
+
 from ledger.core.late_patterns import late_pattern
+from ledger.core.policy import Evaluation
 from ledger.policy.facts import FileFacts
-from ledger.policy.unknown import UNKNOWN_HOME
+
+UNKNOWN_FOLDER: Final = "/\0"
+"""Placeholder for an unknown working directory; no path of a file holds a NUL."""
+
+UNKNOWN_HOME: Final = "/\0~"
+"""Placeholder for an unknown home directory."""
+
+
+def is_unknown(root: str) -> bool:
+    return root in (UNKNOWN_FOLDER, UNKNOWN_HOME)
+
+
+def possible_roots(root: str, path: str) -> tuple[str, ...]:
+    """Return the folders that a root may be, for a rule that restricts: if unknown, also every parent of the path."""
+    if not is_unknown(root):
+        return (root,)
+    held = [root]
+    while path != "/" and "\0" not in path:
+        path = posixpath.dirname(path)
+        held.append(path)
+    return tuple(held)
+
+
+def readable(text: str) -> str:
+    """Return the text with `~/x` and `x` for paths below an unknown folder or home."""
+    if "\0" not in text:
+        return text
+    text = text.replace("/" + UNKNOWN_HOME, "~").replace(UNKNOWN_HOME, "~")
+    text = text.replace("/" + UNKNOWN_FOLDER + "/", "").replace(UNKNOWN_FOLDER + "/", "")
+    return text.replace(UNKNOWN_FOLDER, ".")
+
+
+def readable_evaluation(found: Evaluation) -> Evaluation:
+    """Return the evaluation with `readable` applied to all its texts."""
+    return replace(
+        found,
+        parts=tuple(replace(part, text=readable(part.text)) for part in found.parts),
+        message=None if found.message is None else readable(found.message),
+        reason=None if found.reason is None else readable(found.reason),
+        always=tuple(map(readable, found.always)),
+        ask_first=tuple(replace(one, patterns=tuple(map(readable, one.patterns))) for one in found.ask_first),
+    )
+
+
+def leads_out(path: str, directory: str, roots: Sequence[str], facts: FileFacts, home: str | None = None) -> bool:
+    """Return whether a path is outside of all roots, as written or after following its links.
+
+    `directory` is the working directory of the command. While no root is known, only a relative path that does not
+    climb is inside. A `~` that is not the known home is outside.
+    """
+    if path == "~" or path.startswith("~/"):
+        if home is None:
+            return True
+        path = home + path[1:]
+    elif path.startswith("~"):
+        return True
+    known = [root for root in roots if root != UNKNOWN_FOLDER]
+    if not known or directory.startswith(UNKNOWN_FOLDER):
+        return path.startswith("/") or ".." in path.split("/")
+    written = posixpath.join(directory, path)
+    lexical = "/" + posixpath.normpath(written).lstrip("/")
+    if "/proc/" in lexical + "/":
+        return True
+    real = {facts.resolve(lexical), facts.resolve(written)} if ".." in path.split("/") else {facts.resolve(lexical)}
+    resolved = [facts.resolve(root) for root in known]
+    return not (_within_one(lexical, known) and all(_within_one(one, resolved) for one in real))
+
+
+def within(path: str, folder: str) -> bool:
+    """Return whether a path is the folder itself or inside it. Both are absolute."""
+    return path == folder or path.startswith(folder if folder[-1:] == "/" else folder + "/")
+
+
+def absolute(path: str, directory: str = "/") -> str:
+    """Return an absolute path without `.`, `..` and double slashes, without file access."""
+    return "/" + posixpath.normpath(path if path[:1] == "/" else f"{directory}/{path}").lstrip("/")
+
+
+def _within_one(path: str, roots: Sequence[str]) -> bool:
+    return any(within(path, root) for root in roots)
+
 
 _PROCESS = late_pattern(r"/+proc/+(?:self|thread-self|[0-9]+)(?:/+task/+[0-9]+)?(?:/+(?P<member>[^/]+)(?P<rest>/.*)?)?")
 _HOME = late_pattern(r"~(?P<user>[^/]*)(?P<rest>/.*)?", re.DOTALL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -29,9 +29,6 @@ def digest(source: PolicySource) -> str:
     """
     plain = {**msgspec.to_builtins(source), "options": dict(sorted(source.options.items()))}
     return sha256(json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
-
-
-_ROOT: Final = "/"
 
 
 def placed(source: PolicySource, *, cwd: str | None, home: str | None) -> PolicySource:

@@ -13,10 +13,9 @@ from ledger.core.events import Actor, Asked, AskedDetail, Reopened, Replied, eve
 from ledger.core.grants import Recorded, StandingGrant, Taker
 from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict
 from ledger.masks.own_input import MASK, holds_mask
-from ledger.policy.consulted import overloaded
+from ledger.policy.consulted import NotDecidableError, ReplayedPolicies, overloaded
 from ledger.policy.demands import demands_on
 from ledger.policy.errors import PolicyError
-from ledger.policy.replayed import NotDecidableError, ReplayedPolicies
 from ledger.project import ProjectState
 from ledger.session.approvals import askers, grants_for, signed_verdict, that_count
 from ledger.session.decision import require_readable, standing_grants

@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger, Session
+from ledger.client.machine import DiskFacts
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.check_questions import Checker, with_facts
 from ledger.policy.dialects import dialect_named
-from ledger.policy.disk import DiskFacts
 from ledger.policy.explanation import explain
 from ledger.policy.stored_rules import placed
 from tests.api.actors import OpenLedger

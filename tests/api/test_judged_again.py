@@ -27,8 +27,8 @@ from ledger.log.judgements import judge_again
 from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import read_events
 from ledger.policy import DIALECTS, Layer, PolicySource, consulted
+from ledger.policy.consulted import ReplayedPolicies
 from ledger.policy.errors import PolicyError
-from ledger.policy.replayed import ReplayedPolicies
 from ledger.session.evolve import evolve
 from ledger.session.judged_again import JudgedAgain, is_judged, judge_recorded
 from ledger.session.state import SessionState

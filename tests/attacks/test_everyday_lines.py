@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
+from ledger.client.machine import DiskFacts
 from ledger.core.policy import Call, Evaluation, Layer, PolicySource, Verdict
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.disk import DiskFacts
 from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 
 DATA: Final = "/home/ann/.local/share/permission-ledger"

@@ -12,7 +12,7 @@ import pytest
 
 from ledger.core.characters import is_visible
 from ledger.policy.codelia.confirm import visible as visible_in_codelia
-from ledger.policy.shell.text import strange_character
+from ledger.policy.shell.words import strange_character
 from ledger.session.would_run.odd_characters import MARKED_CHARS, MARKS_COUNT, Mark, marks_of, odd_characters
 from workers.notifier.text import neutral
 from workers.presentation.answer_page import text as html_text

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
+from ledger.client.machine import DiskFacts
 from ledger.core.errors import DeniedError
 from ledger.core.policy import Call, Evaluation, Layer, PolicySource, Verdict
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.disk import DiskFacts
 from tests.support.gateways import RunningGateway, gateway
 from tests.support.processes import ROOT
 from workers.bridges.session_ids import folder_name

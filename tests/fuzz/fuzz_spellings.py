@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.policy.check_questions import Checker
-from ledger.policy.shell.forms import Effect, Option, ProgramNode, known_programs, program_table
-from ledger.policy.shell.forms.nodes import Arity
+from ledger.policy.shell.forms.nodes import Arity, Effect, Option, ProgramNode, known_programs, program_table
 
 OPTIONS_COUNT_MAX: Final = 4
 WORDS: Final = ("a", "src/b", "main", "12")

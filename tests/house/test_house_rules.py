@@ -59,7 +59,7 @@ WAITING: Final = ("tests/support/waiting.py",)
 COMPILING: Final = (
     "ledger/core/late_patterns.py",
     "ledger/log/redactions.py",
-    "ledger/policy/shell/forms/notation.py",
+    "ledger/policy/compiling.py",
 )
 """Files that compile what somebody has written, when it is read or used."""
 

@@ -13,8 +13,8 @@ from ledger.core.events import Actor
 from ledger.core.grants import Grants, PatternIndex, StandingGrant
 from ledger.core.policy import Call, ConsultedFile, Evaluation, Grant, Layer, Policy, PolicySource
 from ledger.core.standing import Standing, as_policy_grants
+from ledger.policy.checks import MappedFacts
 from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.facts import MappedFacts
 from ledger.policy.matching.wildcard import compile_wildcard
 from ledger.policy.offers import offers
 from ledger.session.state import without_facts

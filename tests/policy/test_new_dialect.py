@@ -26,11 +26,10 @@ from ledger.core.policy import (
 )
 from ledger.policy import dialects, offers
 from ledger.policy.check_questions import Checker, JudgedCall, call_of, option_names, source_of
-from ledger.policy.dialect import AnswerEffects, Dialect, Language, Notation
+from ledger.policy.dialect import AnswerEffects, Dialect, Language, ListedRule, Notation
 from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
 from ledger.policy.lint import lint_rules
 from ledger.policy.offers import advise
-from ledger.policy.rule_list import ListedRule
 from tests.support.waiting import wait_until_async
 
 RULES = {"toy": {"allow": ["ls"], "deny": ["rm"]}}

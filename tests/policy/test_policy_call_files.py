@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from ledger.client.machine import DiskFacts
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
-from ledger.policy.disk import DiskFacts
 from ledger.policy.spelled import spelled_paths
 from tests.support.rows import every
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ledger.client.machine import DiskFacts
 from ledger.policy import PolicyError, check_questions, compile_policy
 from ledger.policy.check_questions import COMPILED_COUNT, Checker, source_of
-from ledger.policy.disk import DiskFacts
 
 OPENCODE = {"permission": {"bash": {"git *": "allow", "git push *": "deny"}}}
 ASK: dict[str, Any] = {"id": 1, "dialect": "opencode", "config": OPENCODE}

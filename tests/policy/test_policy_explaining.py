@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Layer, PolicySource, compile_policy
+from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialects import dialect_named
-from ledger.policy.explanation import Explanation, explain, verdict_of
+from ledger.policy.explanation import Explanation, explain
 
 TOOL_RULES = {"permissions": {"allow": ["Bash(git:*)"], "deny": ["Bash(git push --force:*)"]}}
 CODELIA = {"permissions": {"allow": [{"tool": "bash", "command": "git"}], "deny": [{"tool": "bash", "command": "rm"}]}}
@@ -52,7 +53,7 @@ def test_what_is_suggested_leads_to_the_verdict_that_it_promises(dialect: str) -
         assert fix.config is not None
         layers = (*source.layers, Layer("local", config=fix.config))
         again = compile_policy(PolicySource(dialect, layers, source.options))
-        assert verdict_of(again, call) is fix.verdict
+        assert JudgedCall(again, call).verdict is fix.verdict
 
 
 @pytest.mark.parametrize("dialect", sorted(CONFIGS))

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.tokens import (
+from ledger.policy.matching.wildcard import (
     ANY,
     STAR,
     Automaton,
     CharacterSet,
     GlobToken,
     Star,
+    compile_tokens,
     name_tokens,
     takes,
     wildcard_tokens,
 )
-from ledger.policy.matching.wildcard import compile_tokens
-from ledger.policy.own.paths import OwnPaths
+from ledger.policy.own import OwnPaths
 
 LETTERS = "ab.\n"
 SETS = (ANY, CharacterSet(negated=False, ranges=(("a", "a"),)), CharacterSet(negated=True, ranges=(("a", "b"),)))

@@ -22,7 +22,7 @@ from ledger.policy import (
     compile_policy,
     from_config,
 )
-from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.checks import LAYER_COUNT, RULE_COUNT
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 GIT: dict[str, Any] = {"bash": {"*": "ask", "git *": "allow", "git push *": "ask", "git push --force *": "deny"}}

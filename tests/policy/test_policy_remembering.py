@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ledger.client.machine import DiskFacts
 from ledger.client.policies import EVALUATIONS_COUNT, FACTS_COUNT, KEY_BYTES, RememberingPolicy
 from ledger.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
-from ledger.policy.disk import DiskFacts
 from ledger.policy.facts import FileKind
 
 RULES = (Rule("*", "*", Verdict.ASK), Rule("bash", "git *", Verdict.ALLOW), Rule("bash", "cat *", Verdict.ALLOW))

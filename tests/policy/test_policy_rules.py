@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.errors import LedgerError
 from ledger.policy import PolicyError, Rule, Verdict, disabled, evaluate, from_config, merge
-from ledger.policy.limits import RULE_COUNT
+from ledger.policy.checks import RULE_COUNT
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 

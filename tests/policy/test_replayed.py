@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
+from ledger.client.machine import DiskFacts
 from ledger.client.policies import RememberingPolicy
 from ledger.core.policy import ConsultedFacts, ConsultedFile
 from ledger.policy import Call, Layer, Policy, PolicySource, Rule, Verdict, compile_policy, digest
-from ledger.policy.consulted import FILES_BYTES, merged, with_answers
-from ledger.policy.disk import DiskFacts
-from ledger.policy.replayed import NotDecidableError, RecordedFacts, ReplayedPolicies
-from ledger.policy.unknown import UNKNOWN_FOLDER
+from ledger.policy.consulted import (
+    FILES_BYTES,
+    NotDecidableError,
+    RecordedFacts,
+    ReplayedPolicies,
+    merged,
+    with_answers,
+)
+from ledger.policy.spelled import UNKNOWN_FOLDER
 
 CD = Call("bash", (), "bash", {"command": "cd link && git status"})
 SOURCE = PolicySource(layers=(Layer("test", rules=(Rule("*", "*", Verdict.ALLOW),)),))

@@ -9,8 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Grant, Layer, PolicySource, Rule, Verdict
-from ledger.policy.child_policy import child_source
-from ledger.policy.dialects import DIALECTS, compile_policy
+from ledger.policy.dialects import DIALECTS, child_source, compile_policy
 from ledger.policy.facts import NoFacts
 from ledger.policy.own import guarded
 from ledger.policy.stored_rules import digest

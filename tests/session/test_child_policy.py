@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ledger import InputError, Ledger, Session
 from ledger.policy import Call, Layer, PolicySource, Rule, Verdict
-from ledger.policy.child_policy import child_source
-from ledger.policy.dialects import compile_policy
+from ledger.policy.dialects import child_source, compile_policy
 
 CONFIG = {"permission": {"*": "ask", "read": "allow", "bash": {"*": "ask", "git *": "allow"}}}
 DENY_PUSH = {"permission": "bash", "pattern": "git push *", "action": "deny"}

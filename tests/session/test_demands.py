@@ -11,9 +11,8 @@ from ledger.core.errors import DemandNotMetError
 from ledger.core.events import Actor, Asked, Replied
 from ledger.core.policy import Call, Demand, DemandRule
 from ledger.policy import Layer, PolicySource, compile_policy, digest
-from ledger.policy.child_policy import child_source
 from ledger.policy.demands import demands_on, read_demands
-from ledger.policy.dialects import DIALECTS
+from ledger.policy.dialects import DIALECTS, child_source
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import Ask, MakeGrant, Open
 from tests.support.commands import AGENT, ANN, BOB, asks, grants_in_project, opens, releases, replies

@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.policy.shell.forms import program_table
-from ledger.policy.shell.forms.nodes import ProgramNode
+from ledger.policy.shell.forms.nodes import ProgramNode, program_table
 
 _NAMED: Final = (
     "git ls cat head tail wc sort uniq cut tr tac nl od base64 base32 basenc shuf expand unexpand du df stat touch mkdir"

@@ -15,12 +15,13 @@ from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.policy import Call, Layer, Policy, PolicySource
 from ledger.policy.check_questions import Checker, call_of, source_of, with_facts
+from ledger.policy.checks import QUESTION_BYTES
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named, listed_rules
-from ledger.policy.limits import QUESTION_BYTES
-from ledger.policy.shell import Analysis, ShellCommand, Word, analyse
-from ledger.policy.shell.forms import form_of
+from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.forms.description import form_json, form_text
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.stored_rules import placed
 from workers.cli.base import LedgerCommand, Run, json_option, no_constant
 from workers.cli.lazy import LazyGroup

@@ -25,7 +25,7 @@ from ledger.core.times import parse_time
 from ledger.log.archive.archive import all_streams, archive_of
 from ledger.log.judgements import judge_again
 from ledger.log.verify import Head
-from ledger.policy.replayed import ReplayedPolicies
+from ledger.policy.consulted import ReplayedPolicies
 from ledger.session.judged_again import DIFFERENT, NOT_DECIDABLE, SAME
 from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger

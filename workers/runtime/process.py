@@ -18,7 +18,7 @@ from typing import Final
 from ledger import Ledger
 from ledger.masks.shape_tables import place_shapes, provider_shapes
 from ledger.policy.dialects import DIALECTS
-from ledger.policy.shell.forms.programs import known_programs
+from ledger.policy.shell.forms.nodes import known_programs
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.dangers import effects
 from ledger.session.would_run.odd_characters import look_alikes

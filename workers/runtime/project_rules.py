@@ -19,7 +19,7 @@ from ledger.core.regular_files import SMALL_BYTES_MAX, read_regular
 from ledger.policy.dialect import DEFAULT_LAYER
 from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named
 from ledger.policy.errors import PolicyError
-from ledger.policy.rule_files import cause_of, read_content
+from ledger.policy.loader import cause_of, read_content
 from workers.transport.trusted import (
     Records,
     TrustListError,

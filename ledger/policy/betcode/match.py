@@ -10,13 +10,10 @@ import msgspec
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.matching.paths import PathMatcher, exact_glob, ignore_glob, ignore_reaches
 from ledger.policy.matching.wildcard import name_glob
-from ledger.policy.reach import within
-from ledger.policy.shell import Access, Analysis, ShellCommand, Wrapper
-from ledger.policy.shell.model import accesses
+from ledger.policy.shell.model import Access, Analysis, ShellCommand, Wrapper, accesses
 from ledger.policy.shell.words import loosen
-from ledger.policy.spelled import ANY_FILE
-from ledger.policy.toolrules.commands import BASH, WEB_FETCH, covers, reaches, touched
-from ledger.policy.toolrules.domains import address_of, reaches_host
+from ledger.policy.spelled import ANY_FILE, UNKNOWN_HOME, possible_roots, within
+from ledger.policy.toolrules.commands import BASH, WEB_FETCH, address_of, covers, reaches, reaches_host, touched
 from ledger.policy.toolrules.paths import (
     ACCESS_RULE,
     EDITORS,
@@ -26,9 +23,7 @@ from ledger.policy.toolrules.paths import (
     relative,
     split_root,
 )
-from ledger.policy.toolrules.policy import ToolRuleOptions
-from ledger.policy.toolrules.rule import ToolRule, is_glob, may_allow, names_tool
-from ledger.policy.unknown import UNKNOWN_HOME, possible_roots
+from ledger.policy.toolrules.rule import ToolRule, ToolRuleOptions, is_glob, may_allow, names_tool
 
 TOP_TIER = 2
 _STRICTEST_FIRST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW)
@@ -148,26 +143,22 @@ class Matching:
         self._is_placed = options.is_placed
 
     # --- files
-
     def denies_path(self, rule: ToolRule, path: str) -> bool:
         """Return whether a deny or ask matches: either form of the path, ignoring case, in every reading of `/`.
 
         A relative pattern matches at any depth.
         """
-        return self._denies(rule, both_forms(path, self.facts), ignore_glob)
-
-    def denies_any(self, rule: ToolRule, forms: Sequence[str]) -> bool:
-        """Return whether a deny or ask rule matches a file in any of its forms."""
-        return self._denies(rule, forms, ignore_glob)
+        return self.denies(rule, both_forms(path, self.facts))
 
     def denies_glob(self, rule: ToolRule, forms: Sequence[str]) -> bool:
         """Return whether a rule about particular files matches any of the forms, which may be globs."""
-        everything = self._denies(rule, (f"{self.cwd}/{ANY_FILE}",), ignore_glob)
-        return self._denies(
+        everything = self.denies(rule, (f"{self.cwd}/{ANY_FILE}",))
+        return self.denies(
             rule, [form for form in forms if not (everything and within(form, self.cwd))], ignore_reaches
         )
 
-    def _denies(self, rule: ToolRule, forms: Sequence[str], glob: Callable[[str], PathMatcher]) -> bool:
+    def denies(self, rule: ToolRule, forms: Sequence[str], glob: Callable[[str], PathMatcher] = ignore_glob) -> bool:
+        """Return whether a deny or ask rule matches a file in any of its forms."""
         assert rule.specifier is not None
         return any(
             inner is not None and glob(pattern)(inner)
@@ -190,7 +181,6 @@ class Matching:
         return lexical is not None and real is not None and matches(lexical) and matches(real)
 
     def _readings(self, specifier: str) -> list[tuple[str, str]]:
-        """Return every root that a pattern may have, with the pattern from there."""
         spelt, rest = split_root(specifier)
         if spelt == "~/":
             return [(self.home or UNKNOWN_HOME, rest)]
@@ -212,7 +202,6 @@ class Matching:
         return self.allows_path(rule, path) if allows else self.denies_path(rule, path)
 
     # --- commands
-
     def restricts_words(self, rule: ToolRule, words: Sequence[str]) -> bool:
         """Return whether a deny or ask with a specifier matches a command in one spelling, or a file that it names."""
         if rule.specifier is None or not words:
@@ -239,7 +228,6 @@ class Matching:
         return rule.tool == BASH and covers(rule.specifier, command)
 
     # --- everything else
-
     def other_tool(self, rule: ToolRule, tool: str, value: Any) -> bool:
         """Return whether a rule matches another tool: a domain, a sub-agent, or `member:glob` (deny and ask)."""
         if rule.specifier is None:

@@ -15,10 +15,9 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict, strictest
-from ledger.policy.claude.commands import ClaudeCommands
-from ledger.policy.claude.readonly import CHANGES, LISTS, files_of
+from ledger.policy.claude.commands import CHANGES, LISTS, ClaudeCommands, files_of
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.builtins import is_harmless_builtin
+from ledger.policy.shell.danger import is_harmless_builtin
 from ledger.policy.shell.forms.objections import STREAMS, worry
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import (
@@ -35,9 +34,8 @@ from ledger.policy.shell.model import (
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT
 from ledger.policy.shell.tables.files import PROGRAMS
-from ledger.policy.shell.text import too_long
 from ledger.policy.shell.unwrap import inmost, peel
-from ledger.policy.shell.words import loosen
+from ledger.policy.shell.words import loosen, too_long
 
 _MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _REMOVES: Final = frozenset({"rm", "rmdir"})
@@ -103,8 +101,6 @@ def judge_line(rules: ClaudeCommands, source: str, analysis: Analysis) -> Evalua
 
 
 class _Line:
-    """One line under one call's rules."""
-
     def __init__(self, rules: ClaudeCommands, text: str, analysis: Analysis) -> None:
         self.rules, self.places, self.text, self.analysis = rules, rules.places, text, analysis
         self.top = analysis.top
@@ -149,7 +145,6 @@ class _Line:
         return None
 
     # --- one command
-
     def _commands(self) -> list[Judged]:
         """Judge each command that the line runs itself; equal ones once."""
         known: dict[tuple[str, str], Why] = {}
@@ -218,9 +213,7 @@ class _Line:
         return Why(verdict, "rule", tuple(refs))
 
     # --- files
-
     def _files(self, command: ShellCommand) -> Why | None:
-        """Return the verdict on a command's files: path rules, links, and the boundary of the project."""
         inner = inmost(command)
         name = inner.name or ""
         found: list[Why] = []
@@ -283,7 +276,6 @@ class _Line:
         return _ask(f"`{path}` would be written")
 
     # --- the line
-
     def _together(self, judged: list[Judged]) -> tuple[list[Judged], Why | None]:
         """Judge the line as a whole, none of whose commands is denied."""
         critical = next((why for _, why in judged if why.kind == "whole"), None)
@@ -328,7 +320,6 @@ class _Line:
         return text.startswith("/") and ".." not in text and self.places.absolute(text) == self.places.cwd
 
     # --- the answer
-
     def _told(self, source: str, judged: Sequence[Judged], why: Why | None, *, liftable: bool) -> Evaluation:
         verdict = strictest([*(one.verdict for _, one in judged), *([why.verdict] if why else [])])
         liftable = liftable and why is None

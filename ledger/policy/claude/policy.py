@@ -3,25 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict
-from ledger.policy.claude.commands import ClaudeCommands
+from ledger.core.policy import Call, Evaluation, Grant, Layer, Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.policy.claude.commands import ClaudeCommands, ClaudePlaces
 from ledger.policy.claude.lines import behind_wrappers, hardened_proposals, judge_line
-from ledger.policy.claude.places import ClaudePlaces
-from ledger.policy.claude.tools import DENIED_FILE, UNASKED, Tools, ToolVerdict, has_member, whole_tool
-from ledger.policy.evaluations import joined_calls
+from ledger.policy.evaluations import NO_PATTERN, joined_calls
+from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.shell.model import Analysis
-from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
-from ledger.policy.toolrules.grants import GrantedRules, grant_rule
-from ledger.policy.toolrules.paths import RESTRICTED_FILE, accesses_of, files_of, governs, is_path_tool, path_of
-from ledger.policy.toolrules.policy import ToolRuleOptions, ToolRulePolicy
-from ledger.policy.toolrules.rule import ToolRule, parse_rule
-from ledger.policy.unknown import readable_evaluation
+from ledger.policy.shell.model import Access, Analysis
+from ledger.policy.spelled import readable_evaluation
+from ledger.policy.toolrules.commands import (
+    BASH,
+    UNREADABLE,
+    WEB_FETCH,
+    GrantedRules,
+    address_of,
+    command_of,
+    grant_rule,
+    host_of,
+    inputs_of,
+    is_unreadable,
+    reaches_host,
+    texts_of,
+)
+from ledger.policy.toolrules.dialect import TOOL_RULES, ToolRuleDialect, ToolRuleNotation
+from ledger.policy.toolrules.paths import (
+    ACCESS_RULE,
+    RESTRICTED_FILE,
+    access_of,
+    accesses_of,
+    files_of,
+    governs,
+    is_path_tool,
+    path_of,
+)
+from ledger.policy.toolrules.rule import (
+    MCP,
+    ToolRule,
+    ToolRuleOptions,
+    ToolRulePolicy,
+    load_settings,
+    may_allow,
+    names_tool,
+    parse_rule,
+    settings_files,
+)
+
+UNASKED: Final = frozenset({
+    "Agent", "Task", "TodoWrite", "TodoRead", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput",
+    "TaskStop", "EnterPlanMode", "ToolSearch", "BashOutput", "KillShell", "KillBash", "ListMcpResourcesTool",
+    "ReadMcpResourceTool",
+})  # fmt: skip
+"""Tools that run without asking if no rule matches."""
+
+DOCUMENTATION: Final = frozenset({
+    "agentskills.io", "angular.io", "asp.net", "bun.sh", "cloud.google.com", "code.claude.com", "cypress.io",
+    "d3js.org", "dev.mysql.com", "devcenter.heroku.com", "developer.android.com", "developer.apple.com",
+    "developer.mozilla.org", "doc.rust-lang.org", "docs.aws.amazon.com", "docs.djangoproject.com",
+    "docs.netlify.com", "docs.oracle.com", "docs.python.org", "docs.spring.io", "docs.unrealengine.com",
+    "dotnet.microsoft.com", "en.cppreference.com", "expressjs.com", "fastapi.tiangolo.com",
+    "flask.palletsprojects.com", "getbootstrap.com", "git-scm.com", "go.dev", "gradle.org", "graphql.org",
+    "hibernate.org", "httpd.apache.org", "jestjs.io", "jupyter.org", "kotlinlang.org", "kubernetes.io",
+    "laravel.com", "learn.microsoft.com", "matplotlib.org", "maven.apache.org", "modelcontextprotocol.io",
+    "nextjs.org", "nginx.org", "nodejs.org", "numpy.org", "pandas.pydata.org", "pkg.go.dev", "platform.claude.com",
+    "prisma.io", "pytorch.org", "react.dev", "reactnative.dev", "redis.io", "redux.js.org",
+    "requests.readthedocs.io", "ruby-doc.org", "scikit-learn.org", "symfony.com", "tailwindcss.com", "threejs.org",
+    "vuejs.org", "webpack.js.org", "www.mongodb.com", "www.php.net", "www.postgresql.org", "www.sqlite.org",
+    "www.tensorflow.org", "www.terraform.io", "www.typescriptlang.org",
+})  # fmt: skip
+"""Documentation sites that WebFetch reads without asking, as far as Claude Code's list was measured."""
+
+_SETTINGS: Final = {
+    "user": "userSettings", "project": "projectSettings", "local": "localSettings", "flag": "flagSettings",
+    "managed": "policySettings",
+}  # fmt: skip
+_SUBAGENTS: Final = frozenset({"Agent", "Task"})
+DENIED_FILE: Final = "File is in a directory that is denied by your permission settings."
+
+
+class ToolVerdict(msgspec.Struct, frozen=True):
+    """A verdict on a call of one part, with the message of a deny and the proposed rules."""
+
+    verdict: Verdict
+    rules: tuple[RuleRef, ...] = ()
+    message: str | None = None
+    reason: str | None = None
+    proposals: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    liftable: bool = False
+
+
+def whole_tool(rules: Sequence[ToolRule], action: Verdict, tool: str) -> tuple[RuleRef, ...]:
+    """Return the rules of one action for a whole tool.
+
+    An allow with `*` counts only behind the literal name of a server.
+    """
+    return tuple(
+        rule.ref
+        for rule in rules
+        if rule.specifier is None
+        and rule.action is action
+        and names_tool(rule.tool, tool)
+        and (action is not Verdict.ALLOW or may_allow(rule.tool))
+    )
+
+
+def has_member(specifier: str, value: Mapping[str, Any]) -> bool:
+    """Match `member:glob` with an input, except members that have canonical rules of their own (a command, a path)."""
+    member, colon, wanted = specifier.partition(":")
+    if not colon or member not in value or member in ("command", "file_path", "notebook_path", "path", "url"):
+        return False
+    given = value[member]
+    return name_glob(wanted)(str(given).lower() if isinstance(given, bool) else str(given))
+
 
 OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
 _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is running in don't ask mode."
@@ -43,7 +143,7 @@ class ClaudePolicy(ToolRulePolicy):
         """Judge a call as Claude Code does; in the hardened profile also by the shell analysis."""
         tool, inputs = inputs_of(call)
         if not inputs:
-            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+            return Evaluation(Verdict.ALLOW, reason=NO_PATTERN)
         judge = _Judge(self._rules, GrantedRules(grants), self._options.at(call.cwd))
         found = [judge.call(tool, value) for value in inputs]
         return readable_evaluation(joined_calls(found))
@@ -77,13 +177,10 @@ def _covers(places: ClaudePlaces, rule: ToolRule, text: str) -> bool:
 
 
 class _Judge:
-    """The rules and one call's grants."""
-
     def __init__(self, rules: Sequence[ToolRule], granted: GrantedRules, options: ToolRuleOptions) -> None:
         self.rules, self.options = rules, options
         self.places = ClaudePlaces(options, rules)
         self.granted = granted
-        self.tools = Tools(rules, granted, self.places, options.mode)
 
     def call(self, tool: str, value: Any) -> Evaluation:
         command = command_of(value) if tool == BASH else None
@@ -116,11 +213,11 @@ class _Judge:
     def _other(self, tool: str, value: Any) -> Evaluation:
         written = path_of(tool, value, self.places.base) if is_path_tool(tool) else None
         path = None if written is None else self.places.absolute(written)
-        found = self.tools.judge(tool, value, path)
+        found = self._tool(tool, value, path)
         may_name_files = is_path_tool(tool) or (tool not in UNASKED and self.places.guards())
         if self.options.hardened and found.verdict is not Verdict.DENY and may_name_files:
             found = self._tightened(found, tool, value)
-        return _single(path or tool, _in_mode(found, self.options.mode, tool))
+        return self._moded(_single(path or tool, found), tool, by_rule=bool(found.rules))
 
     def _tightened(self, found: ToolVerdict, tool: str, value: Any) -> ToolVerdict:
         """Return the stricter of a verdict and the rules on every file that the input may lead to."""
@@ -141,19 +238,136 @@ class _Judge:
         found = judge_line(rules, command, analysis)
         if asked and found.verdict is not Verdict.DENY:
             whole = _single(command.strip(), ToolVerdict(Verdict.ASK, asked, reason="a rule asks"))
-            return self._moded(whole, by_rule=True)
+            return self._moded(whole, BASH, by_rule=True)
         by_rule = any(part.verdict is Verdict.ASK and part.rules for part in found.parts)
-        return self._moded(found, by_rule=by_rule or "removing" in (found.reason or ""))
+        return self._moded(found, BASH, by_rule=by_rule or "removing" in (found.reason or ""))
 
-    def _moded(self, found: Evaluation, *, by_rule: bool) -> Evaluation:
+    def _moded(self, found: Evaluation, tool: str, *, by_rule: bool) -> Evaluation:
         """Return the evaluation with an ask replaced as the mode demands."""
         if found.verdict is not Verdict.ASK:
             return found
         if self.options.mode == "dontAsk":
-            return replace(_with_parts(found, Verdict.DENY), message=_DONT_ASK.format(BASH))
+            return replace(_with_parts(found, Verdict.DENY), message=_DONT_ASK.format(tool))
         if self.options.mode == "bypassPermissions" and not by_rule:
             return replace(_with_parts(found, Verdict.ALLOW), reason="permissions are bypassed")
         return found
+
+    # --- tools other than Bash
+    def _tool(self, tool: str, value: Any, path: str | None) -> ToolVerdict:
+        """Judge a call of any tool except Bash."""
+        denied = whole_tool(self.rules, Verdict.DENY, tool)
+        if denied:
+            return ToolVerdict(Verdict.DENY, denied, f"No such tool available: {tool}")
+        if is_path_tool(tool):
+            return self._file(tool, path)
+        return self._scoped(tool, value)
+
+    # --- files
+    def _file(self, tool: str, path: str | None) -> ToolVerdict:
+        access = access_of(tool)
+        if path is None:
+            return self._rest(tool, (), asks=True)
+        denied = self.places.reaching(Verdict.DENY, access, path)
+        if denied:
+            verb = "edit" if access is Access.EDIT else "read"
+            literal = any(written for _, written in denied)
+            message = DENIED_FILE if literal else f"Permission to {verb} {path} has been denied."
+            return ToolVerdict(Verdict.DENY, tuple(rule.ref for rule, _ in denied), message)
+        asked = whole_tool(self.rules, Verdict.ASK, tool)
+        asked += tuple(rule.ref for rule, _ in self.places.reaching(Verdict.ASK, access, path))
+        if asked:
+            return ToolVerdict(Verdict.ASK, asked, reason="a rule asks")
+        if access is Access.EDIT:
+            return self._edit(tool, path)
+        allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.READ, path))
+        if allowed or self.places.inside(path):
+            return ToolVerdict(Verdict.ALLOW, allowed)
+        return self._rest(tool, (), asks=True, path=path)
+
+    def _edit(self, tool: str, path: str) -> ToolVerdict:
+        if self.places.protected(path):
+            return ToolVerdict(
+                Verdict.ASK, reason=f"`{path}` is protected: it can make later commands do something else"
+            )
+        if self.options.mode == "plan":
+            return ToolVerdict(Verdict.ASK, reason="plan mode changes no files")
+        allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.EDIT, path))
+        if allowed or (self.options.mode == "acceptEdits" and self.places.inside(path)):
+            return ToolVerdict(Verdict.ALLOW, allowed)
+        return self._rest(tool, (), asks=True, path=path)
+
+    # --- everything else
+    def _scoped(self, tool: str, value: Any) -> ToolVerdict:
+        for action in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
+            whole = whole_tool(self.rules, action, tool)
+            found = whole + tuple(
+                rule.ref for rule in self.rules if rule.action is action and self._matches(rule, tool, value)
+            )
+            if action is Verdict.ALLOW and tool == WEB_FETCH and is_unreadable(value, self.rules):
+                return ToolVerdict(Verdict.ASK, reason=UNREADABLE)
+            if not found or (action is Verdict.ASK and tool in _SUBAGENTS and not whole):
+                continue
+            message = self._message(tool, value, found) if action is Verdict.DENY else None
+            proposals = self._proposals(tool, value) if action is Verdict.ASK and tool == WEB_FETCH else ()
+            return ToolVerdict(action, found, message, "a rule asks" if action is Verdict.ASK else None, proposals)
+        asks = tool not in UNASKED and not (tool == WEB_FETCH and host_of(value) in DOCUMENTATION)
+        return self._rest(tool, self._proposals(tool, value), asks=asks, value=value)
+
+    def _matches(self, rule: ToolRule, tool: str, value: Any) -> bool:
+        """Return whether a specifier matches: a domain, a kind of sub-agent, or `member:glob` of the input."""
+        if rule.specifier is None or (rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS):
+            return False
+        if tool == WEB_FETCH:
+            return reaches_host(rule, address_of(value))
+        if not isinstance(value, Mapping):
+            return False
+        if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:
+            return True
+        return rule.action is not Verdict.ALLOW and has_member(rule.specifier, value)
+
+    def _message(self, tool: str, value: Any, rules: tuple[RuleRef, ...]) -> str:
+        if tool == WEB_FETCH:
+            return f"WebFetch denied access to domain:{host_of(value) or ', '.join(sorted(address_of(value).hosts))}."
+        _, specifier = parse_rule(rules[0].text)
+        if specifier is not None and tool in _SUBAGENTS and ":" not in specifier:
+            settings = _SETTINGS.get(rules[0].layer or "", "projectSettings")
+            return f"Agent type '{specifier}' has been denied by permission rule 'Agent({specifier})' from {settings}."
+        if specifier is not None:
+            return f"Permission to use {tool} with {specifier} has been denied."
+        return f"Permission to use {tool} has been denied."
+
+    def _proposals(self, tool: str, value: Any) -> tuple[str, ...]:
+        if tool == WEB_FETCH:
+            host = host_of(value)
+            return (f"{WEB_FETCH}(domain:{host})",) if host else ()
+        return (tool,) if tool.startswith(MCP) or tool not in UNASKED else ()
+
+    def _rest(
+        self, tool: str, proposals: tuple[str, ...], *, asks: bool, path: str | None = None, value: Any = None
+    ) -> ToolVerdict:
+        """Return the verdict without a rule: by a grant, or the tool's default."""
+
+        def covers(rule: ToolRule) -> bool:
+            if rule.specifier is None:
+                return names_tool(rule.tool, tool)
+            return self._matches(rule, tool, value) or (
+                path is not None and governs(rule.tool, tool) and self.places.covers(rule, path)
+            )
+
+        known = self.granted.about(*texts_of(tool, value, path))
+        chosen = [(grant_id, rule) for grant_id, rule in known if covers(rule)]
+        if any(rule.action is Verdict.DENY for _, rule in chosen):
+            refs = tuple(rule.ref for _, rule in chosen if rule.action is Verdict.DENY)
+            return ToolVerdict(Verdict.DENY, refs, f"Permission to use {tool} has been denied.")
+        if chosen:
+            return ToolVerdict(
+                Verdict.ALLOW, grants=tuple(grant_id for grant_id, _ in chosen), reason="allowed by a grant in force"
+            )
+        if not asks:
+            return ToolVerdict(Verdict.ALLOW, proposals=proposals)
+        return ToolVerdict(
+            Verdict.ASK, reason="no rule matches, and the default is ask", proposals=proposals, liftable=True
+        )
 
 
 def _with_parts(found: Evaluation, verdict: Verdict) -> Evaluation:
@@ -163,14 +377,34 @@ def _with_parts(found: Evaluation, verdict: Verdict) -> Evaluation:
     return replace(found, verdict=verdict, parts=parts)
 
 
-def _in_mode(found: ToolVerdict, mode: str, tool: str) -> ToolVerdict:
-    if found.verdict is Verdict.ASK and mode == "dontAsk":
-        return replace(found, verdict=Verdict.DENY, message=_DONT_ASK.format(tool), liftable=False)
-    if found.verdict is Verdict.ASK and mode == "bypassPermissions" and not found.rules:
-        return replace(found, verdict=Verdict.ALLOW, reason="permissions are bypassed", liftable=False)
-    return found
-
-
 def _single(text: str, found: ToolVerdict) -> Evaluation:
     part = Part(text, found.verdict, found.rules, found.liftable, found.grants)
     return Evaluation(found.verdict, (part,), found.rules, found.message, found.reason, found.proposals)
+
+
+class _Notation(ToolRuleNotation):
+    def path_tool(self, tool: str) -> str:
+        return ACCESS_RULE[access_of(tool)]
+
+
+class ClaudeDialect(ToolRuleDialect):
+    """Claude Code."""
+
+    name = "claude"
+    language = replace(
+        TOOL_RULES,
+        options=OPTIONS,
+        members=("allow", "ask", "deny", "additionalDirectories", "defaultMode", "disableBypassPermissionsMode"),
+        asks_about="whatever does more than look",
+        suggested_layer="local",
+    )
+    notation = _Notation()
+
+    def compile(self, source: PolicySource) -> Policy:
+        return ClaudePolicy(source)
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        return tuple(path for _, path in settings_files(project, home=home))
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        return load_settings(project, home=home)

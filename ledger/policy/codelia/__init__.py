@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
+from ledger.policy.codelia.judge import system_layer
 from ledger.policy.codelia.loader import config_files, load_config, load_layers, remembered, write_remembered
-from ledger.policy.codelia.options import system_layer
-from ledger.policy.codelia.policy import CodeliaPolicy
-from ledger.policy.codelia.remember import RuleObject
+from ledger.policy.codelia.policy import CodeliaPolicy, RuleObject
 
 __all__ = [
     "CodeliaPolicy",

@@ -10,8 +10,7 @@ import msgspec
 
 from ledger.core.characters import code_of, is_visible
 from ledger.core.policy import Evaluation
-from ledger.policy.codelia.rule import SHELL, SKILL, canonical, skills_of
-from ledger.policy.codelia.text import normalise
+from ledger.policy.codelia.rule import SHELL, SKILL, canonical, normalise, skills_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import spellings
 

@@ -10,13 +10,21 @@ from typing import Any, Final
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import check_filled
 from ledger.policy.codelia.confirm import confirm_request
-from ledger.policy.codelia.loader import config_files, load_config, load_layers, project_file, remember_in
-from ledger.policy.codelia.options import OPTIONS
+from ledger.policy.codelia.judge import OPTIONS
+from ledger.policy.codelia.loader import CodeliaMemory, config_files, load_config, load_layers
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
-from ledger.policy.dialect import DEFAULT_LAYER, AnswerEffects, Dialect, Language, Notation
-from ledger.policy.named_entries import NamedEntry, every_call
-from ledger.policy.rule_list import WHOLE, ListedRule
+from ledger.policy.dialect import (
+    DEFAULT_LAYER,
+    WHOLE,
+    AnswerEffects,
+    Dialect,
+    Language,
+    ListedRule,
+    NamedEntry,
+    Notation,
+    every_call,
+)
 
 _OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
 """Members that `policy remember` adds to a grant; judging ignores them."""
@@ -61,14 +69,6 @@ class _Answers(AnswerEffects, frozen=True):
         return {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
 
 
-class _Memory:
-    def file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
-        return project_file(source, folder)
-
-    def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
-        return remember_in(file, source, permission, entries)
-
-
 class CodeliaDialect(Dialect):
     """Codelia (codelia.md)."""
 
@@ -92,7 +92,7 @@ class CodeliaDialect(Dialect):
     answers = _Answers(
         cascade_reject="none", rejected="Permission denied: permission denied", with_feedback="Permission denied: {}"
     )
-    memory = _Memory()
+    memory = CodeliaMemory()
 
     def compile(self, source: PolicySource) -> Policy:
         return CodeliaPolicy(source)

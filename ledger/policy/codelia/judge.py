@@ -2,32 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from ledger.core.policy import Part, Verdict, strictest
-from ledger.policy.checks import shown
-from ledger.policy.codelia.options import CodeliaOptions
+from ledger.core.policy import Layer, Part, Verdict, strictest
+from ledger.policy.checks import PROFILES, GivenOptions, shown
 from ledger.policy.codelia.rule import (
     SHELL,
     SKILL,
+    CodeliaLine,
     CodeliaRule,
     Indexes,
     RememberedRules,
+    Segment,
+    is_cd,
     is_misnamed,
     matches_full_text,
     matches_text,
     matches_tool,
+    normalise,
+    real_cd,
     skills_of,
+    virtual_cd,
 )
-from ledger.policy.codelia.text import CodeliaLine, Segment, is_cd, normalise, real_cd, virtual_cd
 from ledger.policy.facts import FileFacts
-from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
-from ledger.policy.shell.line_glob import spells
+from ledger.policy.shell.lexer import spells
+from ledger.policy.shell.model import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
+from ledger.policy.spelled import UNKNOWN_FOLDER, leads_out
 from ledger.policy.toolrules.commands import covered_texts, visible_text
+
+CodeliaEdition = Literal["codelia.md", "current"]
+
+_SPEC_TOOLS: Final = ["read", "grep", "glob_search", "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "agents_resolve", "skill_search", "skill_load", "done"]  # fmt: skip
+# `shell_stdin_write` is on the program's list and left out here: it types commands into a running shell unseen.
+_CURRENT_TOOLS: Final = ["read", "read_line", "view_image", "todo_read", "todo_new", "todo_append", "todo_patch", "todo_clear", "tool_output_cache", "tool_output_cache_line", "tool_output_cache_grep", "agents_resolve", "skill_search", "skill_load", "shell_list", "shell_status", "shell_logs", "shell_wait", "shell_result", "shell_cancel", "lane_list", "lane_status", "done"]  # fmt: skip
+_COMMANDS: Final = ("pwd", "ls", "rg", "grep", "find", "sort", "cat", "head", "tail", "wc", "stat", "file", "uname", "whoami", "date", "git status", "git diff", "git show", "git log", "git rev-parse", "git ls-files", "git grep")  # fmt: skip
+_TOOLS: Final[dict[CodeliaEdition, list[str]]] = {"codelia.md": _SPEC_TOOLS, "current": _CURRENT_TOOLS}
+
+
+def system_layer(edition: CodeliaEdition = "codelia.md") -> Layer:
+    """Return the built-in layer: of the specification, or of the current program without its one dangerous entry."""
+    allow = [{"tool": tool} for tool in _TOOLS[edition]]
+    allow += [{"tool": "bash", "command": command} for command in _COMMANDS]
+    return Layer("system", config={"version": 1, "permissions": {"allow": allow}})
+
+
+OPTIONS: Final = ("profile", "cwd", "home", "fs", "sandbox_root", "supports_confirm", "defaults", "edition")
+_EDITIONS: Final[tuple[CodeliaEdition, ...]] = ("codelia.md", "current")
+
+
+class CodeliaOptions(msgspec.Struct, frozen=True):
+    """Checked options.
+
+    `cwd` is a command's start directory, `sandbox_root` the folder it must not leave; both absolute.
+    """
+
+    hardened: bool
+    cwd: str
+    facts: FileFacts
+    sandbox_root: str | None = None
+    supports_confirm: bool = True
+    defaults: bool = False
+    edition: CodeliaEdition = "codelia.md"
+
+
+def read_codelia_options(options: Mapping[str, Any], facts: FileFacts | None) -> CodeliaOptions:
+    """Check the options of a source. Raises PolicyError."""
+    given = GivenOptions("codelia", options, OPTIONS)
+    root = given.folder("sandbox_root") and options["sandbox_root"]
+    profile, cwd = given.choice("profile", PROFILES), given.folder("cwd") or given.folder("sandbox_root")
+    given.folder("home")
+    return CodeliaOptions(
+        hardened=profile == "hardened",
+        cwd=cwd or UNKNOWN_FOLDER,
+        facts=given.facts(cwd or "/", facts),
+        sandbox_root=root,
+        supports_confirm=given.flag("supports_confirm", default=True),
+        defaults=given.flag("defaults"),
+        edition=given.choice("edition", _EDITIONS),
+    )
+
 
 CHANGES_MAX: Final = 100
 """Directory changes, at most, in one line; the next `cd` is asked about. Each one makes the path longer."""
@@ -56,7 +113,6 @@ class CodeliaJudge:
         self.rules, self.options, self.cwd, self.grants = rules, options, cwd, grants
 
     # --- commands
-
     def line(self, line: CodeliaLine) -> CodeliaVerdict:
         """Judge every segment alone; a rule with `command_glob` that matches the full text decides all of them."""
         if not line.segments:
@@ -120,7 +176,6 @@ class CodeliaJudge:
         return CodeliaVerdict(Verdict.ASK, (), "no command was found in the input")
 
     # --- everything else
-
     def tool(self, tool: str, value: Any) -> CodeliaVerdict:
         """Judge a call of another tool. A skill is identified by its name, or by its path if it has no name.
 
@@ -153,7 +208,6 @@ class CodeliaJudge:
         return self._allowing(text, matches, (tool, text)) or Part(text, Verdict.ASK)
 
     # --- rules
-
     def _denying(self, matches: MatchesCodeliaRule) -> CodeliaRule | None:
         return next(filter(matches, self.rules.deny.rules), None)
 
@@ -186,9 +240,7 @@ def _tool_reason(part: Part) -> str | None:
     return f"no rule allows {shown(part.text)}" if part.verdict is Verdict.ASK else None
 
 
-# --- the hardened profile ---------------------------------------------------------------------------------------------
-
-
+# --- the hardened profile
 _FILE_TOOLS: Final = {Access.READ: frozenset({"read"}), Access.EDIT: frozenset({"write", "edit", "apply_patch"})}
 
 

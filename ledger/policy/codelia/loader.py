@@ -17,18 +17,15 @@ from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer, PolicySource
 from ledger.core.regular_files import private_file, read_regular
 from ledger.policy.checks import NOWHERE, RuleOrigin, shown
-from ledger.policy.codelia.policy import CodeliaPolicy
-from ledger.policy.codelia.remember import not_allowed_yet, remembered_rules, same_rule
+from ledger.policy.codelia.policy import CodeliaPolicy, not_allowed_yet, remembered_rules, same_rule
 from ledger.policy.codelia.rule import VERSION, read_config, read_layers, rule_text
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.json_edit import Insertion, appending, applied
 from ledger.policy.jsonc import JsonSyntaxError, parse
-from ledger.policy.rule_files import cause_of, parse_document, read_text
+from ledger.policy.loader import cause_of, parse_document, read_text
 
-# --- insertion of rules into a text; everything else in it is kept (codelia.md 8) -------------------------------------
-
-
+# --- insertion of rules into a text; everything else in it is kept (codelia.md 8)
 _MARK: Final = "\ufeff"  # some editors write it first; JSON does not define it
 
 
@@ -88,9 +85,7 @@ def _inserted(text: str, rules: Sequence[Mapping[str, str]]) -> str:
     return applied(text, [appending(text, document, where, entries)])
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
+# --- files
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
 _PROJECT: Final = "project"
@@ -226,34 +221,34 @@ def _make_durable(folder: Path) -> None:
         os.close(held)
 
 
-# --- the rules that a "remember" adds to the project's file, besides its grant (codelia.md 8) -------------------------
+# --- the rules that a "remember" adds to the project's file, besides its grant (codelia.md 8)
+class CodeliaMemory:
+    """The project's file, to which an `always` is also written."""
 
+    def file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
+        """Return the file of the session's own layer, else that of the session's folder; no folder is created."""
+        loaded = next((layer.file for layer in reversed(source.layers) if _is_projects(layer)), None)
+        if loaded is not None:
+            return Path(loaded)
+        named = source.options.get("sandbox_root") or source.options.get("cwd") or folder
+        return Path(named) / PROJECT_CONFIG if named is not None and Path(named).is_absolute() else None
 
-def project_file(source: PolicySource, folder: str | Path | None) -> Path | None:
-    """Return the file of the session's own layer, else that of the session's folder; no folder is created."""
-    loaded = next((layer.file for layer in reversed(source.layers) if _is_projects(layer)), None)
-    if loaded is not None:
-        return Path(loaded)
-    named = source.options.get("sandbox_root") or source.options.get("cwd") or folder
-    return Path(named) / PROJECT_CONFIG if named is not None and Path(named).is_absolute() else None
+    def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
+        """Add the rules of granted entries; return them in words, or None where the rules or the file had all of them."""
+        rules = not_allowed_yet(remembered_rules(permission, entries), CodeliaPolicy(source).rules.allow)
+        if not rules:
+            return None
+        project = file.parent.parent
+        if not project.is_dir():
+            # The session may belong to another machine; a folder created here would be no project.
+            raise PolicyError(f"there is no folder {shown(str(project))} on this machine", file=str(file))
+        allowed = read_layers((load_config(file, strict=False),), strict=False).allow if file.exists() else ()
+        new = not_allowed_yet(rules, allowed)
+        if not new or not write_remembered(file, new):
+            return None
+        return f"remembered in `{file}`: {', '.join(map(rule_text, new))}"
 
 
 def _is_projects(layer: Layer) -> bool:
     file = layer.file
     return layer.name == "project" and file is not None and file.startswith("/") and file.endswith(f"/{PROJECT_CONFIG}")
-
-
-def remember_in(file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
-    """Add the rules of granted entries; return them in words, or None where the rules or the file had all of them."""
-    rules = not_allowed_yet(remembered_rules(permission, entries), CodeliaPolicy(source).rules.allow)
-    if not rules:
-        return None
-    project = file.parent.parent
-    if not project.is_dir():
-        # The session may belong to another machine; a folder created here would be no project.
-        raise PolicyError(f"there is no folder {shown(str(project))} on this machine", file=str(file))
-    allowed = read_layers((load_config(file, strict=False),), strict=False).allow if file.exists() else ()
-    new = not_allowed_yet(rules, allowed)
-    if not new or not write_remembered(file, new):
-        return None
-    return f"remembered in `{file}`: {', '.join(map(rule_text, new))}"

@@ -10,10 +10,9 @@ import msgspec
 
 from ledger.core.policy import STRICTNESS, Layer, PolicySource, Verdict
 from ledger.policy.covers import covers
-from ledger.policy.dialect import Dialect
+from ledger.policy.dialect import WHOLE, Dialect, ListedRule
 from ledger.policy.dialects import dialect_of
 from ledger.policy.jsonc import JsonSyntaxError, parse, pointer
-from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.paths import ACCESS_RULE, access_of, is_path_tool
 from ledger.policy.toolrules.rule import MCP, may_allow
 
@@ -50,8 +49,6 @@ def joined(texts: Sequence[str]) -> str:
 
 
 # --- a file
-
-
 def lint_text(dialect: Dialect, text: str, file: str) -> list[LintFinding]:
     """Return the problems of a file before it is parsed as rules: invalid syntax and unknown sections."""
     try:
@@ -117,8 +114,6 @@ def too_few_named(layer: Layer) -> Iterator[LintFinding]:
 
 
 # --- names
-
-
 def tool_names(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find problems with the tool that a rule names."""
     rule = rules[index]
@@ -209,8 +204,6 @@ def negation(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
 
 
 # --- order
-
-
 def overridden(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:
     """Find a rule that another one always precedes: first a redundant rule, else the first rule with another action."""
     rule = rules[index]

@@ -10,9 +10,16 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.matching.overlap import UNKNOWN, is_glob, meets, word_tokens
-from ledger.policy.matching.tokens import Automaton, name_tokens
-from ledger.policy.matching.wildcard import Matcher, name_glob
+from ledger.policy.matching.wildcard import (
+    UNKNOWN,
+    Automaton,
+    Matcher,
+    is_glob,
+    meets,
+    name_glob,
+    name_tokens,
+    word_tokens,
+)
 
 PathMatcher = Callable[[str], bool]
 """A predicate on a path relative to the pattern's root."""

@@ -9,16 +9,136 @@ patterns keep all positions that they may have reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from ledger.policy.matching.tokens import Automaton, GlobToken, Star, name_tokens, pieces_of, takes, wildcard_tokens
+from ledger.core.late_patterns import late_pattern
+
+_PATTERNS_MAX: Final = 4_096
+
+
+class CharacterSet(NamedTuple):
+    """One character inside the ranges, or outside of them if `negated`. Without ranges, a negated set is any one."""
+
+    negated: bool
+    ranges: tuple[tuple[str, str], ...] = ()
+
+    def takes(self, character: str) -> bool:
+        """Return whether the set holds a character."""
+        return self.negated != any(low <= character <= high for low, high in self.ranges)
+
+
+class Star(NamedTuple):
+    """Any number of characters other than `stop`. Unless `hidden`, it takes no dot at the beginning of a name."""
+
+    stop: str = ""
+    hidden: bool = True
+
+    def takes(self, character: str) -> bool:
+        """Return whether the character may be one of the run."""
+        return character != self.stop
+
+
+GlobToken = str | CharacterSet | Star
+"""A string is one literal character."""
+
+ANY: Final = CharacterSet(negated=True)
+STAR: Final = Star()
+
+
+def takes(token: GlobToken, character: str) -> bool:
+    """Return whether a token matches a character."""
+    return token == character if isinstance(token, str) else token.takes(character)
+
+
+def wildcard_tokens(pattern: str, stop: str = "") -> tuple[GlobToken, ...]:
+    """Return the tokens of a wildcard: `*` any text, `?` any character; neither takes `stop`."""
+    one = CharacterSet(negated=True, ranges=((stop, stop),)) if stop else ANY
+    marks: dict[str, GlobToken] = {"*": Star(stop), "?": one}
+    return tuple(marks.get(character, character) for character in pattern)
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def name_tokens(pattern: str) -> tuple[GlobToken, ...]:
+    r"""Return the tokens of a glob with `*`, `?`, `[a-z]`, `[!a]`, and `\` before a literal character."""
+    tokens: list[GlobToken] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        end = pattern.find("]", at + 2) if character == "[" else -1
+        if character == "*":
+            if tokens[-1:] != [STAR]:
+                tokens.append(STAR)
+        elif character == "?":
+            tokens.append(ANY)
+        elif end > 0:
+            tokens.append(_set(pattern[at + 1 : end]))
+            at = end
+        elif character == "\\" and at + 1 < len(pattern):
+            at += 1
+            tokens.append(pattern[at])
+        else:
+            tokens.append(character)
+        at += 1
+    return tuple(tokens)
+
+
+def _set(body: str) -> CharacterSet:
+    negated = body[:1] in ("!", "^")
+    body = body[1:] if negated else body
+    ranges, at = [], 0
+    while at < len(body):
+        wide = at + 2 < len(body) and body[at + 1] == "-"
+        ranges.append((body[at], body[at + 2 if wide else at]))
+        at += 3 if wide else 1
+    return CharacterSet(negated, tuple(ranges))
+
+
+def pieces_of(tokens: Sequence[GlobToken]) -> tuple[list[str], str] | None:
+    """Return the literal texts between the stars, and the stop of all stars; None for other patterns."""
+    stops = {token.stop for token in tokens if isinstance(token, Star)}
+    if len(stops) > 1 or any(isinstance(token, CharacterSet) for token in tokens):
+        return None
+    pieces = [""]
+    for token in tokens:
+        if isinstance(token, str):
+            pieces[-1] += token
+        else:
+            pieces.append("")
+    return pieces, stops.pop() if stops else ""
+
+
+class Automaton:
+    """A pattern of `length` places. A star takes any number of items, and its place remains reached.
+
+    A state is the set of places that may be next; bit `length` is the end. `start` is the state before the first item.
+    """
+
+    def __init__(self, length: int, stars: Iterable[int]) -> None:
+        self.stars = sum(1 << place for place in stars)
+        self.end = 1 << length
+        self.start = self.skip(1)
+
+    def skip(self, state: int) -> int:
+        """Add the places that are reached if stars take nothing."""
+        while (more := state | (state & self.stars) << 1) != state:
+            state = more
+        return state
+
+    def after(self, state: int, taken: int) -> int:
+        """Return the state after one item; `taken` are the places that take it. Stars that follow are not skipped."""
+        found = state & taken
+        return (found & ~self.stars) << 1 | found & self.stars
+
+    def onward(self, state: int) -> int:
+        """Return the state after items of any kind and number."""
+        return (self.end << 1) - (state & -state) if state else 0
+
 
 Matcher = Callable[[str], bool]
 
 _OPTIONAL_TAIL: Final = " *"
-_PATTERNS_MAX: Final = 4_096
 _CHARACTERS_MAX: Final = 1_024
 """Characters, at most, whose places in a pattern are kept."""
 
@@ -178,3 +298,116 @@ def wildcard_covers(wide: str, narrow: str) -> bool:
         return False
     matches = compile_normalised(wide)
     return matches(narrow) and (not narrow.endswith(" *") or matches(narrow.removesuffix(" *")))
+
+
+UNKNOWN: Final = "\ufffe"
+"""Any text at all in a word, slashes and dots included. It is a Unicode noncharacter."""
+
+_NAME_STAR: Final = Star("/", hidden=False)
+_FOLDERS: Final = Star(hidden=False)
+_IN_A_NAME: Final[dict[GlobToken, GlobToken]] = {
+    STAR: _NAME_STAR,
+    ANY: CharacterSet(negated=True, ranges=(("/", "/"),)),
+}
+_GLOB = late_pattern(rf"[*?\[{UNKNOWN}]")
+_WORD_PIECE = late_pattern(rf"(?:(?<=/)|\A)\*\*+(?=/|\Z)|{UNKNOWN}+")
+_WORDS_MAX: Final = 4_096
+_TOKENS_MAX: Final = 4_096
+"""Tokens, at most, of a text that is compared; a longer one counts as overlapping every pattern."""
+
+_PAIRS_COUNT: Final = 250_000
+"""Pairs of characters, at most, that two wildcards are compared by; longer ones count as overlapping."""
+
+
+def is_glob(text: str) -> bool:
+    """Return whether a text holds a character that the shell may expand to names of files."""
+    return _GLOB.search(text) is not None
+
+
+@lru_cache(maxsize=_WORDS_MAX)
+def word_tokens(text: str) -> tuple[GlobToken, ...]:
+    """Return the tokens of a shell glob."""
+    tokens: list[GlobToken] = []
+    end = 0
+    for piece in _WORD_PIECE.finditer(text):
+        tokens += _within_names(text[end : piece.start()])
+        tokens.append(STAR if piece.group().startswith(UNKNOWN) else _FOLDERS)
+        end = piece.end()
+    return (*tokens, *_within_names(text[end:]))
+
+
+def _within_names(text: str) -> list[GlobToken]:
+    return [_IN_A_NAME.get(token, token) for token in name_tokens(text)]
+
+
+def wildcard_meets(pattern: str, glob: str) -> bool:
+    """Return whether some text matches a wildcard (`*` any text, `?` any character) and a shell glob."""
+    return meets(_kept_tokens(pattern), word_tokens(glob))
+
+
+_kept_tokens = lru_cache(maxsize=_WORDS_MAX)(wildcard_tokens)
+
+
+def meets(rule: Sequence[GlobToken], word: Sequence[GlobToken]) -> bool:
+    """Return whether some text matches a pattern, whose stars also match slashes, and a shell glob."""
+    if len(rule) > _TOKENS_MAX or len(word) > _TOKENS_MAX:
+        return True
+    start = (0, 0, False)
+    seen, todo = {start}, [start]
+    while todo:
+        at, place, took = todo.pop()
+        if at == len(rule) and place == len(word):
+            return True
+        left = rule[at] if at < len(rule) else None
+        right = word[place] if place < len(word) else None
+        stays = isinstance(right, Star)
+        following = [(at + 1, place, took)] if left == STAR else []
+        if stays:
+            following.append((at, place + 1, False))
+        if left is not None and right is not None and not _leaves_out(rule, at, word, place, took=took):
+            following.append((at if left == STAR else at + 1, place if stays else place + 1, stays))
+        todo += [state for state in following if state not in seen]
+        seen.update(following)
+    return False
+
+
+def _leaves_out(rule: Sequence[GlobToken], at: int, word: Sequence[GlobToken], place: int, *, took: bool) -> bool:
+    """Return whether no character matches both tokens."""
+    left, right = rule[at], word[place]
+    if right == STAR or left in (STAR, ANY):
+        return False
+    if isinstance(right, str):
+        return not takes(left, right)
+    if not isinstance(left, str):
+        return False
+    if right == _FOLDERS:
+        return left == "." and (at == 0 or rule[at - 1] == "/")
+    if isinstance(right, CharacterSet):
+        return left == "/" or not right.takes(left)
+    begins = not took and (place == 0 or word[place - 1] in ("/", _FOLDERS))
+    return left == "/" or (left == "." and begins)
+
+
+def wildcards_meet(one: str, other: str) -> bool:
+    """Return whether some text matches both wildcards; a ` *` at the end of either is optional.
+
+    Time is linear in the product of their lengths. Patterns over `_PAIRS_COUNT` count as overlapping.
+    """
+    return any(
+        len(a) * len(b) > _PAIRS_COUNT or _end_together(a, b)
+        for a in {one, one.removesuffix(" *")}
+        for b in {other, other.removesuffix(" *")}
+    )
+
+
+def _end_together(one: str, other: str) -> bool:
+    """Return whether the tokens of one wildcard lead to the end of the other; a star leads to each later place."""
+    tokens = wildcard_tokens(other)
+    automaton = Automaton(len(tokens), [at for at, token in enumerate(tokens) if token == STAR])
+    state = automaton.start
+    for left in wildcard_tokens(one):
+        taken = sum(
+            1 << at for at, token in enumerate(tokens) if isinstance(left, CharacterSet) or token in (left, ANY, STAR)
+        )
+        state = automaton.onward(state) if left == STAR else automaton.skip(automaton.after(state, taken))
+    return state & automaton.end != 0

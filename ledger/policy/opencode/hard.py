@@ -21,11 +21,9 @@ from ledger.policy.opencode.compiled import (
     last_narrow_match,
     restricting,
 )
-from ledger.policy.opencode.places import OpenCodePlaces, below
-from ledger.policy.opencode.requests import ENTERING, TOOLS, OpenCodeRequest
-from ledger.policy.reach import leads_out
-from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
-from ledger.policy.spelled import is_of_a_process, spelled_paths, with_inside
+from ledger.policy.opencode.requests import ENTERING, TOOLS, OpenCodePlaces, OpenCodeRequest, below
+from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
+from ledger.policy.spelled import is_of_a_process, leads_out, spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.urls import UrlReading, read_address
 
@@ -268,7 +266,6 @@ def tightened(judged: Evaluation, readings: Iterable[Part]) -> Evaluation:
 
 
 def _written(request: OpenCodeRequest, call: Call) -> Iterator[str]:
-    """Yield the paths of a call as they are written."""
     members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) and call.tool_name else {}
     yield from file_members(members)
     if isinstance(patch := members.get("patchText"), str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -10,19 +11,26 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Rule, Verdict
-from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
+from ledger.policy.checks import (
+    PROFILES,
+    GivenOptions,
+    Profile,
+    RuleOrigin,
+    as_rules,
+    check_count,
+    check_layers,
+    origin_of,
+    shown,
+)
 from ledger.policy.dialect import INHERITED
 from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.loader import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
-from ledger.policy.opencode.places import OpenCodePlaces, below
-from ledger.policy.opencode.requests import ACTION_ONLY
-from ledger.policy.options import PROFILES, GivenOptions, Profile, check_count, check_layers
+from ledger.policy.opencode.requests import ACTION_ONLY, OpenCodePlaces, below, worktree_of
 from ledger.policy.rules import from_config
+from ledger.policy.spelled import UNKNOWN_FOLDER
 
-# --- built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output -------------
-
-
+# --- built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output
 DEFAULT_AGENT: Final = "build"
 OWN_AGENTS: Final = frozenset({"build", "plan", "general", "explore", "compaction", "title", "summary"})
 _LAYER: Final = "built-in"
@@ -114,9 +122,7 @@ def _rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(msgspec.structs.replace(rule, layer=_LAYER) for rule in rules)
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
+# --- options
 OpenCodeEdition = Literal["current", "opencode.md"]
 Order = Literal["insertion", "key-length"]
 Compat = Literal["v1", "v2"]
@@ -150,16 +156,19 @@ class OpenCodeOptions(msgspec.Struct, frozen=True):
         return self.profile == "hardened"
 
     def places(self, cwd: str | None = None) -> OpenCodePlaces:
-        """Return the places of a call that runs in its own `cwd`, or in the agent's start directory."""
-        return OpenCodePlaces.of(
-            project=self.cwd,
-            cwd=cwd,
-            worktree=self.worktree,
-            home=self.home,
-            facts=self.facts,
-            deep=self.hardened,
-            sandbox=self.sandbox_root,
-        )
+        """Return the places of a call that runs in its own `cwd`, or in the agent's start directory.
+
+        Without a start directory the `cwd` is used, except in the hardened profile, where a call must not define its own
+        boundary. The default of `worktree` is the repository that `facts` find around the start. A worktree `/` would
+        contain every path, so it is no root.
+        """
+        directory = posixpath.normpath(cwd or self.cwd or UNKNOWN_FOLDER)
+        start = posixpath.normpath(self.cwd) if self.cwd else directory
+        tree = posixpath.normpath(self.worktree) if self.worktree else worktree_of(start, self.facts)
+        roots: tuple[str, ...] = (start,) if tree in (start, "/") else (start, tree)
+        if self.hardened and self.cwd is None:
+            roots = ()
+        return OpenCodePlaces(directory, tree, roots, self.home, self.facts, self.hardened, self.sandbox_root)
 
     def folders(self) -> Folders:
         plans = None
@@ -195,9 +204,7 @@ def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> OpenCod
     )
 
 
-# --- layers -----------------------------------------------------------------------------------------------------------
-
-
+# --- layers
 _AGENT_KEYS = ("agent", "mode")
 """Members that hold sections of agents; `mode` is the older name, and its sections come last."""
 

@@ -19,8 +19,7 @@ from ledger.core.policy import Layer
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
-from ledger.policy.loader import config_layer
-from ledger.policy.rule_files import parse_document, read_text
+from ledger.policy.loader import config_layer, is_there, parse_document, read_text
 
 _FENCE: Final = "---"
 _MERGE: Final = "<<"
@@ -126,9 +125,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1].replace("''", "'") if text.startswith("'") else text
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
+# --- files
 _NAME: Final = "opencode"
 _FILES: Final = ("opencode.json", "opencode.jsonc")
 _USER_FILES: Final = ("config.json", *_FILES)
@@ -201,7 +198,7 @@ def _is_true(value: str | None) -> bool:
 
 def _worktree(start: Path) -> Path:
     """Return the repository that contains a folder; the root of the file system, as in the program, if none does."""
-    found = (folder for folder in (start, *start.parents) if _is(folder / _REPOSITORY))
+    found = (folder for folder in (start, *start.parents) if is_there(folder / _REPOSITORY))
     return next(found, Path(start.anchor))
 
 
@@ -222,7 +219,7 @@ def _distinct(folders: Sequence[tuple[Path, bool]]) -> Iterator[tuple[Path, bool
 
 def _files(name: str, folder: Path | None, names: Sequence[str], *, trusted: bool = True) -> Iterator[Layer]:
     for file in (folder / one for one in names) if folder else ():
-        if _is(file):
+        if is_there(file):
             yield _read(str(file), name, trusted=trusted)
 
 
@@ -283,11 +280,3 @@ def _agent(path: Path, agent: str, name: str, *, trusted: bool) -> Layer:
     lines = {pointer(*keys) + where: line for where, line in head.lines.items()}
     config = {"agent": {keys[1]: section}} if section else {}
     return _layer(Document(config, lines), name, file, trusted=trusted)
-
-
-def _is(path: Path) -> bool:
-    """Return whether a path exists; an inaccessible one counts, so that reading it raises an error."""
-    try:
-        return path.exists() or path.is_symlink()
-    except OSError:
-        return True

@@ -6,15 +6,40 @@ import json
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Final, Self
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
-from ledger.policy.checks import shown
-from ledger.policy.evaluations import evaluated, joined
+from ledger.core.policy import (
+    Call,
+    Evaluation,
+    Grant,
+    Layer,
+    Part,
+    Policy,
+    PolicySource,
+    Rule,
+    RuleRef,
+    Verdict,
+    strictest,
+)
+from ledger.policy.checks import check_count, shown
+from ledger.policy.dialect import (
+    DEFAULT_LAYER,
+    FAITHFUL,
+    INHERITED,
+    AnswerEffects,
+    Dialect,
+    Language,
+    ListedRule,
+    NamedEntry,
+    Notation,
+)
+from ledger.policy.evaluations import NO_PATTERN, CompiledPolicy, evaluated, joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.matching.wildcard import normalise
+from ledger.policy.loader import load_rules
+from ledger.policy.matching.wildcard import normalise, wildcard_covers
 from ledger.policy.opencode.compiled import (
     OPENCODE,
     CompiledGrants,
@@ -30,15 +55,27 @@ from ledger.policy.opencode.layers import (
     Compat,
     OpenCodeEdition,
     OpenCodeOptions,
+    child_rules,
     configured_rules,
     read_options,
     rules_of_agents,
 )
-from ledger.policy.opencode.places import OpenCodePlaces
-from ledger.policy.opencode.requests import OpenCodeRequest, hidden_directories, offered, shell_request, tool_request
-from ledger.policy.options import check_count
-from ledger.policy.rules import disabled
-from ledger.policy.shell import Analysis, analyse, hardened
+from ledger.policy.opencode.loader import config_files, load_layers
+from ledger.policy.opencode.requests import (
+    ACTION_ONLY,
+    OTHER_PERMISSIONS,
+    PERMISSIONS,
+    OpenCodePlaces,
+    OpenCodeRequest,
+    hidden_directories,
+    offered,
+    shell_request,
+    tool_request,
+)
+from ledger.policy.rules import EDIT_TOOLS, disabled, permission_of
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.model import Analysis
 
 AGENTS_COUNT: Final = 16
 """The agents whose rules one policy keeps compiled."""
@@ -60,7 +97,7 @@ _stringify: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).
 """JSON exactly as JavaScript's JSON.stringify writes it."""
 
 
-class OpenCodePolicy:
+class OpenCodePolicy(CompiledPolicy):
     """Rules of OpenCode, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `edition` (`current`, or `opencode.md` with that page's
@@ -77,7 +114,7 @@ class OpenCodePolicy:
     judging: ClassVar[type[OpenCodeJudging]]
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
-        self._source = source
+        super().__init__(source)
         self._facts = facts
         self._of_agents: OrderedDict[str, Self] = OrderedDict()
         self._options, self._rules, self._agents = self._read(source, facts)
@@ -96,10 +133,6 @@ class OpenCodePolicy:
         return options, rules, sections.keys() | (OWN_AGENTS if options.defaults else frozenset())
 
     @property
-    def source(self) -> PolicySource:
-        return self._source
-
-    @property
     def rules(self) -> tuple[Rule, ...]:
         """Return the configured rules in force, in the order in which the last match is searched."""
         return self._rules
@@ -108,10 +141,6 @@ class OpenCodePolicy:
     def compat(self) -> Compat | None:
         """Return the effective `compat` setting; None for a program without it."""
         return self._options.compat
-
-    def with_facts(self, facts: FileFacts) -> Self:
-        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
-        return type(self)(self._source, facts)
 
     def of_agent(self, agent: str | None) -> Self:
         """Return the same policy with the section of `agent` in force; this one for an agent without a section."""
@@ -188,8 +217,7 @@ class OpenCodePolicy:
     ) -> Evaluation:
         """Return the faithful verdict about some patterns of one permission."""
         if not patterns:
-            reason = "the call names no pattern, so there is nothing to judge"
-            return Evaluation(Verdict.ALLOW, reason=reason, always=always)
+            return Evaluation(Verdict.ALLOW, reason=NO_PATTERN, always=always)
         candidates = self.compiled.of(permission)
         parts = [self.part(text, last_match(text, candidates), grants) for text in patterns]
         verdict = parts[0].verdict if len(parts) == 1 else strictest([part.verdict for part in parts])
@@ -328,3 +356,138 @@ def _unknown_input(call: Call) -> Evaluation:
     tool = call.tool_name or call.permission
     reason = f"no patterns can be worked out from the input of {shown(tool)}, so a person must look at it"
     return Evaluation(Verdict.ASK, (Part(tool, Verdict.ASK, liftable=False),), reason=reason)
+
+
+WILDCARDS: Final = Language(
+    sections=frozenset({"permission", "tools", "agent"}),
+    rule_files=("opencode.json", "opencode.jsonc"),
+    tools=(*PERMISSIONS, *OTHER_PERMISSIONS),
+    tool_kinds={
+        "bash": "shell", "read": "read", "edit": "edit", "webfetch": "fetch", "websearch": "search", "task": "task",
+        "glob": "glob", "grep": "grep", "list": "list", "todowrite": "todowrite", "todoread": "todoread",
+        "skill": "skill",
+    },
+    last_match=True,
+)  # fmt: skip
+
+
+class WildcardNotation(Notation):
+    """Rules are wildcards over permissions and texts."""
+
+    def listed(self, rules: Iterable[Rule]) -> tuple[ListedRule, ...]:
+        return tuple(_listed(rule) for rule in rules)
+
+    def config(
+        self, entries: Iterable[tuple[str, str]], action: Verdict, layers: Sequence[Layer] = ()
+    ) -> dict[str, Any]:
+        section: dict[str, dict[str, str]] = {}
+        for permission, entry in entries:
+            section.setdefault(permission, {**_whole(layers, permission)})[entry] = action.value
+        return {"permission": section}
+
+    def entry_of(self, rule: ListedRule) -> str:
+        return rule.pattern
+
+    def shown_entry(self, entry: str, action: Verdict) -> str:
+        return f"`{json.dumps(entry)}: {json.dumps(action.value)}`"
+
+    def names(self, wide: ListedRule, narrow: ListedRule) -> bool:
+        return wildcard_covers(wide.permission, narrow.permission)
+
+
+class WildcardDialect(Dialect):
+    """A dialect whose rules are wildcards over permissions and texts."""
+
+    language = WILDCARDS
+    notation = WildcardNotation()
+
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_rules(path, name=name, content=content)
+
+    def permission_of(self, tool: str) -> str:
+        return permission_of(tool)
+
+
+def _listed(rule: Rule) -> ListedRule:
+    text = f"{rule.permission} {rule.pattern} {rule.action.value}"
+    return ListedRule(rule.permission, rule.pattern, rule.action, RuleRef(text, rule.layer, rule.file, rule.line))
+
+
+def _whole(layers: Sequence[Layer], permission: str) -> dict[str, str]:
+    """Return the single action of a permission below, as a pattern: an object in its place would drop it."""
+    found: dict[str, str] = {}
+    for layer in layers:
+        config = layer.config if layer.trusted and isinstance(layer.config, Mapping) else {}
+        for name in ("tools", "permission"):
+            section = config.get(name)
+            value = section.get(permission) if isinstance(section, Mapping) else None
+            if isinstance(value, bool):
+                value = "allow" if value else "deny"
+            if value is not None:
+                found = {"*": value} if isinstance(value, str) else {}
+    return found
+
+
+class _Notation(WildcardNotation):
+    def named_pattern(self, permission: str, text: str) -> NamedEntry:
+        return super().named_pattern(permission, "*" if permission in ACTION_ONLY else text)
+
+
+class _Answers(AnswerEffects, frozen=True):
+    def corrected(self, message: str, source: PolicySource) -> str:
+        if source.options.get("edition") == "opencode.md":
+            return f"The user rejected permission with feedback: {message}"
+        return AnswerEffects.corrected(self, message, source)
+
+
+class OpenCodeDialect(WildcardDialect):
+    """OpenCode (opencode.md, opencode-zh.md)."""
+
+    name = "opencode"
+    language = replace(
+        WILDCARDS,
+        options=("profile", "cwd", "home", "fs", "sandbox_root", "agent", "defaults", "edition", "order", "compat"),
+        takes_comments=True,
+        asked_as=dict.fromkeys(EDIT_TOOLS - {"edit"}, "edit"),
+        joins_server_names=True,
+    )
+    notation = _Notation()
+    answers = _Answers()
+
+    def compile(self, source: PolicySource) -> Policy:
+        return OpenCodePolicy(source)
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        return config_files(project, environ, home=home)
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        return load_layers(project, environ, home=home)
+
+    def of_agent(self, source: PolicySource, agent: str | None) -> PolicySource:
+        return source if agent is None else OpenCodePolicy(source).of_agent(agent).source
+
+    def child_of(self, parent: PolicySource, agent: str | None) -> PolicySource:
+        """Return the parent's configuration without the rules of its session alone, which `inheriting` hands on."""
+        options = parent.options if agent is None else {**parent.options, "agent": agent}
+        configured = tuple(layer for layer in parent.layers if layer.config is not None)
+        return replace(parent, layers=configured, options=options)
+
+    def child_options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+        """Return options by which a child's grants lift no deny that its parent's grants cannot lift."""
+        named = options.get("profile") == FAITHFUL or "compat" in options
+        return {**options, "compat": "v2"} if named and OpenCodePolicy(parent).compat == "v2" else options
+
+    def inheriting(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
+        # The built-in rules belong to the agent and not to the session.
+        options = {name: value for name, value in parent.options.items() if name != "defaults"}
+        return _with_denies(child, OpenCodePolicy(replace(parent, layers=lacking, options=options)).rules)
+
+    def without_parent(self, child: PolicySource) -> PolicySource:
+        return _with_denies(child, ())
+
+
+def _with_denies(child: PolicySource, of_parent: tuple[Rule, ...]) -> PolicySource:
+    rules = child_rules(of_parent, OpenCodePolicy(child).rules)
+    return replace(child, layers=(*child.layers, Layer(INHERITED, rules=rules))) if rules else child

@@ -11,14 +11,163 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Rule
-from ledger.policy.opencode.arity import prefix
-from ledger.policy.opencode.places import OpenCodePlaces, below
-from ledger.policy.reach import leads_out
+from ledger.policy.facts import FileFacts, FileKind
 from ledger.policy.rules import permission_of
-from ledger.policy.shell import Analysis, ShellCommand, Word, accesses, source_commands
-from ledger.policy.shell.forms.files import named_paths
+from ledger.policy.shell.forms.objections import named_paths
+from ledger.policy.shell.model import Analysis, ShellCommand, Word, accesses
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.parse import source_commands
 from ledger.policy.shell.words import loosen
+from ledger.policy.spelled import UNKNOWN_FOLDER, UNKNOWN_HOME, absolute, leads_out, readable, within
+
+_ROOT: Final = "/"
+_REPOSITORY: Final = ".git"
+
+
+class OpenCodePlaces(msgspec.Struct, frozen=True):
+    """The directories of a call.
+
+    `directory` is its own, `worktree` the root of the repository; `roots` count as inside. All are absolute; `home` may
+    be unknown. `deep` is for the hardened profile: it also follows links, and a path whose links lead outside counts as
+    outside; while the project is unknown, every path does. `sandbox` is a further directory that `cd` may enter.
+    """
+
+    directory: str
+    worktree: str
+    roots: tuple[str, ...]
+    home: str | None
+    facts: FileFacts
+    deep: bool
+    sandbox: str | None = None
+
+    def absolute(self, path: str, base: str | None = None) -> str:
+        """Return a path from `base` (default: the directory) without `.` and `..`, without file access."""
+        return absolute(path, base or self.directory)
+
+    def from_worktree(self, path: str) -> str:
+        """Return the path that rules match: relative to the worktree; the worktree itself is the empty string."""
+        if within(path, UNKNOWN_HOME):
+            return readable(path)
+        root = self.worktree + "/"
+        if path.startswith(root) and "//" not in path and "/." not in path:
+            return path[len(root) :].rstrip("/")
+        found = posixpath.relpath(path, self.worktree)
+        return "" if found == "." else found
+
+    def outside(self, path: str) -> bool:
+        """Return whether an absolute path is in none of the roots."""
+        for root in self.roots:
+            if within(path, root):
+                break
+        else:
+            return True
+        return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
+
+    def reached(self, path: str, base: str) -> str:
+        """Return a path from `base`, or what its links lead to outside the roots (opencode.md "Bash Tool Permission Flow").
+
+        If `deep`, always the path as written: the hardened profile judges both.
+        """
+        full = self.absolute(path, base)
+        resolved = full if self.deep else posixpath.normpath(self.facts.resolve(posixpath.join(base, path)))
+        return full if self._leads_into(resolved, self.roots) else resolved
+
+    def _leads_into(self, resolved: str, roots: Iterable[str]) -> bool:
+        return any(within(resolved, root) or within(resolved, self.facts.resolve(root)) for root in roots)
+
+    def is_directory(self, path: str) -> bool:
+        return self.facts.kind(path) is FileKind.DIRECTORY
+
+    def expand(self, path: str) -> str:
+        """Expand `~` and `~/…` to the home directory; an unknown home is in no root."""
+        if path == "~" or path.startswith("~/"):
+            return (UNKNOWN_HOME if self.home is None else self.home.rstrip("/")) + path[1:]
+        return path
+
+    def enter(self, directory: str, target: str) -> str | None:
+        """Return the directory that `cd target` enters, links followed; None if it is outside or unknown."""
+        path = self.absolute(target, directory)
+        roots = self.roots if self.sandbox is None else (*self.roots, self.sandbox)
+        return path if self._leads_into(self.facts.resolve(path), roots) else None
+
+
+def worktree_of(directory: str, facts: FileFacts) -> str:
+    """Return the root of the repository that contains a directory; the directory itself if none is known."""
+    folder = posixpath.normpath(directory)
+    while folder not in (_ROOT, UNKNOWN_FOLDER):
+        if facts.kind(f"{folder}/{_REPOSITORY}") is not None:
+            return folder
+        folder = folder.rpartition("/")[0] or _ROOT
+    return directory
+
+
+def below(folder: str) -> str:
+    """Return the pattern for everything in a directory."""
+    return posixpath.join(readable(folder), "*")
+
+
+_ONE_WORD: Final = """
+    cat cd chmod chown cp echo env export grep kill killall ln ls mkdir mv ps pwd rm rmdir sleep source tail
+    touch unset which
+"""
+
+_TWO_WORDS: Final = """
+    bazel brew bun cargo cdk cf cmake composer consul crictl deno docker eksctl firebase flyctl git go gradle
+    helm heroku hugo ip kind kubectl kustomize make mc minikube mongosh mvn mysql ng npm nvm nx openssl pip
+    pipenv pnpm podman poetry psql pulumi pyenv python rake rbenv redis-cli rustup serverless skaffold sls sst
+    swift systemctl terraform tmux turbo ufw vault vercel volta wp yarn
+"""
+
+_THREE_WORDS: Final = """
+    aws az doctl gcloud gh sfdx
+"""
+
+# Programs of two words whose second word needs a third.
+_SUBCOMMANDS_OF_THREE: Final = {
+    "bun": "run x",
+    "cargo": "add run",
+    "consul": "kv",
+    "deno": "task",
+    "docker": "builder compose container image network volume",
+    "eksctl": "create",
+    "git": "config remote stash",
+    "ip": "addr link netns route",
+    "kind": "create",
+    "kubectl": "kustomize rollout",
+    "mc": "admin",
+    "npm": "exec init run view",
+    "openssl": "req x509",
+    "pnpm": "dlx exec run",
+    "podman": "container image",
+    "pulumi": "stack",
+    "terraform": "workspace",
+    "vault": "auth kv",
+    "yarn": "dlx run",
+}
+
+
+def _arity_entries() -> dict[str, int]:
+    found = dict.fromkeys(_ONE_WORD.split(), 1) | dict.fromkeys(_TWO_WORDS.split(), 2)
+    found |= dict.fromkeys(_THREE_WORDS.split(), 3)
+    for program, words in _SUBCOMMANDS_OF_THREE.items():
+        found |= {f"{program} {word}": 3 for word in words.split()}
+    return found
+
+
+ARITY: Final[Mapping[str, int]] = MappingProxyType(_arity_entries())
+"""Words, joined by one space, and the number of words that are kept of a command that begins with them."""
+
+_ENTRY_WORDS_MAX: Final = 2
+
+
+def prefix(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that identify a command; all of them if there are fewer than its entry says."""
+    for length in range(min(len(words), _ENTRY_WORDS_MAX), 0, -1):
+        arity = ARITY.get(" ".join(words[:length]))
+        if arity is not None:
+            return tuple(words[:arity])
+    return tuple(words[:1])
+
 
 PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -56,9 +205,7 @@ def unknown_permissions(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.permission not in known and not set("*?") & set(rule.permission))
 
 
-# --- the files of a patch ---------------------------------------------------------------------------------------------
-
-
+# --- the files of a patch
 _BEGIN: Final = "*** Begin Patch"
 _END: Final = "*** End Patch"
 _FILE: Final = late_pattern(r"\*\*\* (?:Add|Delete|(?P<update>Update)) File:(?P<path>.*)")
@@ -93,9 +240,7 @@ def patched_files(text: str) -> tuple[PatchedFile, ...]:
     return tuple(found)
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
+# --- tools
 _ANY: Final = ("*",)
 
 
@@ -231,9 +376,7 @@ def _directories(path: str, places: OpenCodePlaces, *, itself: bool) -> tuple[tu
     return ((below(path if itself else posixpath.dirname(path)),),)
 
 
-# --- shell lines ------------------------------------------------------------------------------------------------------
-
-
+# --- shell lines
 ENTERING: Final = frozenset({"cd", "chdir", "popd", "pushd", "push-location", "set-location"})
 """Commands that only change the directory; they add no pattern."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ledger.policy.shell.budget import COMMANDS_MAX, Budget
 from ledger.policy.shell.grammar import read
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
-from ledger.policy.shell.parse import Found, parse
-from ledger.policy.shell.text import join_lines, strange_character, too_long
+from ledger.policy.shell.parse import COMMANDS_MAX, Budget, Found, parse
 from ledger.policy.shell.unwrap import unwrap
+from ledger.policy.shell.words import join_lines, strange_character, too_long
 
 
 def analyse(source: str) -> Analysis:

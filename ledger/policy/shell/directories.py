@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.flow import Flow, Step
-from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.model import Flow, ShellCommand, Step
 
 DIRECTORIES_MAX: Final = 16
 CHANGES_MAX: Final = 32

@@ -22,7 +22,7 @@ from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.tables import SHELLS
 from ledger.policy.shell.tables.dangers import DOWNLOADERS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET, effects
-from ledger.policy.shell.text import join_lines, shorten, too_long
+from ledger.policy.shell.words import join_lines, shorten, too_long
 
 DANGERS_COUNT: Final = 32
 """Maximum dangers of one text; the last one counts the rest."""

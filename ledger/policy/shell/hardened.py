@@ -16,14 +16,30 @@ from msgspec.structs import replace
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.facts import FileKind
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed, runs_anything
+from ledger.policy.shell.danger import (
+    dangerous_argument,
+    in_table,
+    never_allowed,
+    runs_anything,
+    speaks_of,
+    unknown_word,
+)
 from ledger.policy.shell.directories import Directories
-from ledger.policy.shell.file_rules import NamedFiles
-from ledger.policy.shell.flow import straight
-from ledger.policy.shell.forms import NormalForm, form_of
-from ledger.policy.shell.forms.objections import Spelled, obstacle, worry
-from ledger.policy.shell.forms.respelling import by_program as by_meaning
-from ledger.policy.shell.forms.respelling import rule_about, spelled_again
+from ledger.policy.shell.files import NamedFiles
+from ledger.policy.shell.forms.nodes import NormalForm
+from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle, worry
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.forms.respelling import (
+    TAILS_COUNT,
+    Restricted,
+    by_meaning,
+    names_of,
+    near_miss,
+    rule_about,
+    spelled_again,
+    tails,
+    with_options,
+)
 from ledger.policy.shell.model import (
     Access,
     Analysis,
@@ -35,15 +51,13 @@ from ledger.policy.shell.model import (
     SpellingForm,
     Word,
     accesses,
+    straight,
 )
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.near import TAILS_COUNT, Restricted, by_program, names_of, near_miss, tails
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.tables.files import is_product, is_protected
-from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
-from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import inmost, parts_of, peeled
-from ledger.policy.shell.words import loosen
+from ledger.policy.shell.words import join_lines, loosen, shorten, strange_character, too_long
 
 _MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})
 
@@ -156,15 +170,13 @@ def hardened(
 
 
 class _Judge:
-    """One line under one dialect's rules."""
-
     def __init__(self, analysis: Analysis, rules: CommandRules, directory: str) -> None:
         self.rules = rules
         self.commands = analysis.commands
         self.plain = analysis.plain or analysis.redirects_only
         self.top = analysis.top
         restricted = rules.restricted_words() if self.plain else ()
-        self.restricted: Restricted = by_program(restricted)
+        self.restricted: Restricted = with_options(restricted)
         self.near = by_meaning(tuple(" ".join(words) for words in restricted if any(one[:1] == "-" for one in words)))
         self.forms: dict[_Key, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
@@ -393,7 +405,7 @@ class _Judge:
         return self.allowed[key]
 
 
-class _Reach:
+class _Reach(Reach):
     """The file rules for all folders in which a command may run."""
 
     def __init__(self, judge: _Judge, places: frozenset[str]) -> None:

@@ -14,7 +14,38 @@ import msgspec
 
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
-from ledger.policy.shell.flow import Step
+
+
+class Flow(StrEnum):
+    """The kinds of a step."""
+
+    LIST = "list"  # `operators[i]` is between part i and part i + 1
+    PIPE = "pipe"
+    ALONE = "alone"  # a subshell: its directory changes affect no other command
+    NOT = "not"
+    LOOP = "loop"  # the parts in order, any number of times
+    CHOICE = "choice"  # conditions and bodies alternate; the body of `else` is last
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Part of a line. A part that is a number is an index into the commands that the line itself runs."""
+
+    flow: Flow
+    parts: tuple[int | Step, ...]
+    operators: tuple[str, ...] = ()
+
+
+def straight(operators: Sequence[str]) -> Step:
+    """Return the flow of simple commands joined by operators, which are one fewer than the commands."""
+    parts, joints, pipe = list[int | Step](), list[str](), [0]
+    for index, operator in enumerate((*operators, "\n"), 1):
+        if operator in ("|", "|&"):
+            pipe.append(index)
+            continue
+        parts.append(pipe[0] if len(pipe) == 1 else Step(Flow.PIPE, tuple(pipe)))
+        joints.append(operator)
+        pipe = [index]
+    return Step(Flow.LIST, tuple(parts), tuple(joints[:-1]))
 
 
 class Word(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,12 +54,11 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
     `raw` is the source text. `resolved` is the text after quote removal, or None when the shell determines it only at
     run time (a variable, a substitution, brace expansion, `$'…'` with an unknown escape). `quoted` is true if at least
     one quote or backslash was removed, `glob` if the word has an unquoted `*`, `?` or `[` (in `resolved` as written),
-    `tilde` if it begins with an unquoted `~` (also as written).
-
-    The other fields describe a word that is not resolved. `prefix` is the common beginning of its possible texts (""
-    when unknown, 0 for a number), and None when the reader does not determine it. `several` is true if it may become
-    several words, or none; `inside` if each of them is a path below the folder in which the line starts, or below `prefix` if
-    that is a full path; `operand` if it is one word that begins with a letter or digit.
+    `tilde` if it begins with an unquoted `~` (also as written). The other fields describe a word that is not resolved.
+    `prefix` is the common beginning of its possible texts ("" when unknown, 0 for a number), and None when the reader
+    does not determine it. `several` is true if it may become several words, or none; `inside` if each of them is a path
+    below the folder in which the line starts, or below `prefix` if that is a full path; `operand` if it is one word
+    that begins with a letter or digit.
     """
 
     raw: str

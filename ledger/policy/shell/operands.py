@@ -13,13 +13,11 @@ from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES, OPERAND_PATH_C
 from ledger.core.operands import WantedOperand, tidy
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.directories import DIRECTORIES_MAX, Directories
-from ledger.policy.shell.flow import straight
-from ledger.policy.shell.model import Analysis, ShellCommand, Word
+from ledger.policy.shell.model import Analysis, ShellCommand, Word, straight
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.tables.dangers import PROGRAM_FOLDERS
 from ledger.policy.shell.tables.operands import ELSEWHERE, PRINTS, PROGRAM_FILES, VARIABLES, OptionRole, ProgramFiles
-from ledger.policy.shell.text import too_long
-from ledger.policy.shell.words import loosen
+from ledger.policy.shell.words import loosen, too_long
 
 RunFolders = tuple[str, ...]
 
@@ -146,7 +144,6 @@ class CommandReading:
         return self.entry.leading and self._operands_count > 0
 
     # --- operands
-
     def _operand(self, word: Word, text: str) -> bool:
         """Record an operand. Return whether the next words are the command's own."""
         below = self.entry.below.get(text) if not self._operands_count else None
@@ -175,7 +172,6 @@ class CommandReading:
             self.others.append(value)
 
     # --- options
-
     def _option(self, at: int, text: str) -> int:
         """Read the option at an index; return the index after it and its value."""
         name, equals, value = text.partition("=")
@@ -329,8 +325,6 @@ def wanted_operands(line: str, folder: str | None, home: str | None = None) -> t
 
 
 class _Finder:
-    """One line."""
-
     def __init__(self, line: str, folder: str | None, home: str | None) -> None:
         self.analysis = analyse(line)
         self.commands = self.analysis.commands

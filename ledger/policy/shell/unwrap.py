@@ -14,15 +14,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.budget import Budget
-from ledger.policy.shell.grammar.values import common
+from ledger.policy.shell.grammar.outputs import common
 from ledger.policy.shell.model import Assignment, ShellCommand, Word, Wrapper
-from ledger.policy.shell.names import lookups
-from ledger.policy.shell.parse import Found, parse
+from ledger.policy.shell.names import HARMLESS, lookups
+from ledger.policy.shell.parse import Budget, Found, parse
 from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
-from ledger.policy.shell.text import join_lines
-from ledger.policy.shell.variables import HARMLESS
-from ledger.policy.shell.words import decode, loosen
+from ledger.policy.shell.words import decode, join_lines, loosen
 
 Words = tuple[Word, ...]
 
@@ -181,23 +178,9 @@ UNWRAP_DEPTH_MAX: Final = 16
 _ASSIGNMENT = late_pattern(r"[A-Za-z_]\w*=", re.ASCII)
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
-_READS_SUBSCRIPTS: Final = frozenset(
-    {
-        "let",
-        "test",
-        "[",
-        "unset",
-        "printf",
-        "read",
-        "declare",
-        "typeset",
-        "local",
-        "export",
-        "readonly",
-        "mapfile",
-        "wait",
-    }
-)
+_READS_SUBSCRIPTS: Final = frozenset({
+    "let", "test", "[", "unset", "printf", "read", "declare", "typeset", "local", "export", "readonly", "mapfile", "wait",
+})  # fmt: skip
 _GRAMMAR: Final = frozenset({"{", "!", "if", "then", "elif", "else", "while", "until", "do", "coproc", "function"})
 _BRACES = late_pattern(r"\{([^{}]*)\}")
 _ONLY_LOOKS = late_pattern(r"-[pvV]*[vV]")  # `command -v rm` runs nothing

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from ledger.core.policy import Call
-from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
-from ledger.policy.shell import Access, ShellCommand, Word
+from ledger.core.policy import Call, Grant, RuleRef, Verdict
+from ledger.policy.checks import NOWHERE, check_action, shown
+from ledger.policy.errors import PolicyError
+from ledger.policy.evaluations import ReadGrants
+from ledger.policy.matching.wildcard import STAR, Matcher, Star, compile_stars, compile_tokens, optional_tail
+from ledger.policy.shell.model import Access, ShellCommand, Word
 from ledger.policy.shell.tables.files import PROGRAMS
-from ledger.policy.toolrules.paths import PATH_FIELDS
-from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.toolrules.paths import EDITORS, PATH_FIELDS, READERS
+from ledger.policy.toolrules.rule import ToolRule, parse_rule
+from ledger.policy.urls import UrlReading, ascii_host, read_address
 
 BASH = "Bash"
 WEB_FETCH = "WebFetch"
@@ -145,3 +149,120 @@ def touched(words: tuple[str, ...]) -> tuple[tuple[Access, str], ...]:
         operands = [value, value.partition("=")[2]] if not word.startswith("-") else [value]
         found += [(access, operand) for operand in operands if operand for access in accesses]
     return tuple(found)
+
+
+UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be evaluated"
+
+_DOMAIN_PREFIX: Final = "domain:"
+_NOWHERE: Final = UrlReading(frozenset())
+_RULES_MAX: Final = 4_096
+_IN_A_LABEL: Final = Star(".")
+
+
+def address_of(value: Any) -> UrlReading:
+    """Return the address in the input of a call that fetches."""
+    url = value.get("url") if hasattr(value, "get") else None
+    return read_address(url) if isinstance(url, str) else _NOWHERE
+
+
+def host_of(value: Any) -> str | None:
+    """Return the host of the URL in an input if all readers agree on it, else None."""
+    address = address_of(value)
+    return address.host if len(address.hosts) == 1 else None
+
+
+def reaches_host(rule: ToolRule, address: UrlReading) -> bool:
+    """Return whether a rule for a domain matches an address: for deny and ask in any reading, for allow in all."""
+    if rule.specifier is None:
+        return False
+    found = [matches_domain(rule.specifier, host) for host in address.hosts]
+    if rule.action is Verdict.ALLOW:
+        return bool(found) and bool(address.texts) and all(found)
+    return any(found)
+
+
+def is_unreadable(value: Any, rules: Iterable[ToolRule]) -> bool:
+    """Return whether a call fetches no `http` or `https` address, while a rule denies or asks about domains."""
+    if address_of(value).texts:
+        return False
+    return any(
+        rule.tool == WEB_FETCH and rule.specifier is not None and rule.action is not Verdict.ALLOW for rule in rules
+    )
+
+
+def matches_domain(specifier: str, host: str) -> bool:
+    """Return whether a specifier matches a host. A dot at the host's end changes nothing.
+
+    `*` at the start is any text, so `*.example.com` matches every host below it and not `example.com`; elsewhere `*`
+    matches within one label.
+    """
+    return _matcher(specifier)(host.rstrip("."))
+
+
+@lru_cache(maxsize=_RULES_MAX)
+def _matcher(specifier: str) -> Matcher:
+    if not specifier.startswith(_DOMAIN_PREFIX):
+        return lambda _host: False
+    wanted = ascii_host(specifier.removeprefix(_DOMAIN_PREFIX).strip())
+    head = (STAR,) if wanted.startswith("*") else ()
+    return compile_tokens([*head, *(_IN_A_LABEL if one == "*" else one for one in wanted.lstrip("*"))])
+
+
+# --- grants as rules
+_NAMES: Final = " ".join(("Agent", "Bash", "Task", "WebFetch", "domain", *sorted(READERS | EDITORS)))
+"""The names in rules that need not be in the call that such a rule matches."""
+
+
+class ToolGrant(Grant, frozen=True, omit_defaults=True):
+    """A grant that may also deny, as BetCode's `permission_grant` rows do (betcode.md, "Session grant …")."""
+
+    action: Verdict = Verdict.ALLOW
+
+
+def read_grant(value: Mapping[str, Any], grant_id: str = "grant") -> ToolGrant:
+    """Return a grant from `{tool_name, pattern, action}`; `pattern` null or missing is the whole tool.
+
+    Raises PolicyError.
+    """
+    tool, pattern = value.get("tool_name"), value.get("pattern")
+    if not isinstance(tool, str) or not tool:
+        raise PolicyError(f"a grant needs `tool_name`, not {shown(tool)}", key="grants")
+    if pattern is not None and not isinstance(pattern, str):
+        raise PolicyError(f"the pattern of a grant must be a string or null, not {shown(pattern)}", key="grants")
+    action = check_action(value.get("action", "allow"), "the action of a grant", NOWHERE, ("grants",))
+    return ToolGrant(grant_id, tool, pattern or tool, action=action)
+
+
+class GrantedRules(ReadGrants[tuple[str, ToolRule]]):
+    """Grants as rules, each with its id. A rule for one of the tools that rules can be for may match a call of another."""
+
+    def __init__(self, grants: Sequence[Grant] = ()) -> None:
+        super().__init__(grants, _as_rules, (_NAMES,))
+
+    @property
+    def denying(self) -> list[ToolRule]:
+        """Return those that deny, which no grant of a ledger does."""
+        return [rule for _, rule in self.all if rule.action is Verdict.DENY]
+
+
+def texts_of(tool: str, value: Any, path: str | None) -> tuple[str, ...]:
+    """Return the texts in a call of a tool other than Bash that a grant may name: its file, its hosts, its sub-agent."""
+    kind = value.get("subagent_type") if isinstance(value, Mapping) else None
+    hosts = sorted(address_of(value).hosts) if tool == WEB_FETCH else ()
+    return (tool, *hosts, *(one for one in (path, kind) if isinstance(one, str)))
+
+
+def _as_rules(grants: Sequence[Grant]) -> list[tuple[str, ToolRule]]:
+    return [(grant.grant_id, grant_rule(grant)) for grant in grants]
+
+
+def grant_rule(grant: Grant) -> ToolRule:
+    """Return the rule of a grant. `pattern` is an entry of `always`, the tool's name, or a bare specifier."""
+    action = getattr(grant, "action", Verdict.ALLOW)
+    tool, specifier = parse_rule(grant.pattern)
+    if grant.pattern in ("", "*"):
+        tool, specifier = grant.permission, None
+    elif specifier is None and not grant.pattern.endswith(")") and tool != grant.permission:
+        known = tool.startswith("mcp__") or "*" in grant.permission
+        tool, specifier = (tool, None) if known else (grant.permission, grant.pattern)
+    return ToolRule(tool, specifier, action, RuleRef(grant.pattern))

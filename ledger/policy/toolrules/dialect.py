@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
-from ledger.policy.dialect import DEFAULT_LAYER, AnswerEffects, Dialect, Language, Notation
-from ledger.policy.named_entries import NamedEntry, every_call
-from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.toolrules.commands import BASH, WEB_FETCH, inputs_of, normal_specifier
-from ledger.policy.toolrules.domains import host_of
-from ledger.policy.toolrules.grants import read_grant
+from ledger.policy.dialect import (
+    DEFAULT_LAYER,
+    WHOLE,
+    AnswerEffects,
+    Dialect,
+    Language,
+    ListedRule,
+    NamedEntry,
+    Notation,
+    every_call,
+)
+from ledger.policy.toolrules.commands import BASH, WEB_FETCH, host_of, inputs_of, normal_specifier, read_grant
 from ledger.policy.toolrules.paths import SEARCHERS, exact_path, is_path_tool
 from ledger.policy.toolrules.rule import SECTION, ToolRule, load_tool_rules, names_tool
 

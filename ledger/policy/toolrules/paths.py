@@ -6,13 +6,12 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ledger.policy import reach
 from ledger.policy.facts import FileFacts
 from ledger.policy.inputs import file_members, named_globs, picked
-from ledger.policy.shell import Access
-from ledger.policy.spelled import is_of_a_process, spelled_paths
+from ledger.policy.shell.model import Access
+from ledger.policy.spelled import UNKNOWN_HOME, is_of_a_process, spelled_paths
+from ledger.policy.spelled import absolute as plain_absolute
 from ledger.policy.toolrules.rule import ToolRule
-from ledger.policy.unknown import UNKNOWN_HOME
 
 PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Read": ("file_path", "path"),
@@ -36,7 +35,7 @@ def absolute(path: str, cwd: str, home: str | None) -> str:
     """Return an absolute path without `.`, `..` and double slashes, without file access. `~` may be an unknown home."""
     if path == "~" or path.startswith("~/"):
         path = (UNKNOWN_HOME if home is None else home) + path[1:]
-    return reach.absolute(path, cwd)
+    return plain_absolute(path, cwd)
 
 
 def relative(path: str, root: str) -> str | None:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import NAME_LENGTH_CHARS
-from ledger.core.policy import Layer, RuleRef, Verdict
-from ledger.policy.checks import RuleOrigin, check_pattern, origin_of, shown
+from ledger.core.policy import Layer, PolicySource, RuleRef, Verdict
+from ledger.policy.checks import (
+    PROFILES,
+    GivenOptions,
+    RuleOrigin,
+    check_count,
+    check_layers,
+    check_pattern,
+    origin_of,
+    shown,
+)
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
+from ledger.policy.evaluations import CompiledPolicy
+from ledger.policy.facts import FileFacts
 from ledger.policy.jsonc import JsonKeys
+from ledger.policy.loader import is_there, parse_document, read_text
 from ledger.policy.matching.wildcard import compile_normalised
-from ledger.policy.options import check_count, check_layers
-from ledger.policy.rule_files import parse_document, read_text
+from ledger.policy.spelled import UNKNOWN_FOLDER
 
 _SECTION: Final = "permissions"
 _FINAL: Final = "final"
@@ -123,9 +134,7 @@ def _check_text(text: Any, origin: RuleOrigin, keys: JsonKeys) -> str:
     return text
 
 
-# --- tools of a rule without a specifier ------------------------------------------------------------------------------
-
-
+# --- tools of a rule without a specifier
 MCP: Final = "mcp__"
 _LITERAL_SERVER = late_pattern(r"mcp__(?!_)(?:(?!__)[^*])+__")
 
@@ -151,9 +160,7 @@ def may_allow(rule_tool: str) -> bool:
     return "*" not in rule_tool or _LITERAL_SERVER.match(rule_tool) is not None
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
+# --- files
 SECTION: Final = "permissions"
 USER_SETTINGS: Final = ".claude/settings.json"
 PROJECT_SETTINGS: Final = ".claude/settings.json"
@@ -179,11 +186,11 @@ def load_settings(
     layers = [
         load_tool_rules(path, name=name, trusted=trusted or name not in _IN_THE_PROJECT)
         for name, path in own
-        if _is(path)
+        if is_there(path)
     ]
     if flag is not None:
         layers.append(load_tool_rules(flag, name="flag"))
-    if _is(last):
+    if is_there(last):
         layers.append(load_tool_rules(last, name=highest))
     return tuple(layers)
 
@@ -221,9 +228,69 @@ def _kept(file: str, value: Any) -> dict[str, Any]:
     return {SECTION: value.get(SECTION, {})}
 
 
-def _is(path: Path) -> bool:
-    """Return whether a path exists; an inaccessible one counts, so that reading it raises an error."""
-    try:
-        return path.exists() or path.is_symlink()
-    except OSError:
-        return True
+MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+
+
+class ToolRuleOptions(msgspec.Struct, frozen=True):
+    """Options of a source.
+
+    `cwd` is the project, `UNKNOWN_FOLDER` while unknown; `base` is the call's working directory. `home` is the home
+    directory of the agent's user. All are absolute; `home` may be unknown.
+    """
+
+    hardened: bool
+    cwd: str
+    home: str | None
+    facts: FileFacts
+    mode: str = "default"
+    base: str = UNKNOWN_FOLDER
+
+    def at(self, cwd: str | None) -> ToolRuleOptions:
+        """Return the options for a call that runs in `cwd`.
+
+        In the faithful profile `cwd` replaces an unknown project.
+        """
+        if cwd is None:
+            return self
+        base = cwd.rstrip("/") or "/"
+        project = base if self.cwd == UNKNOWN_FOLDER and not self.hardened else self.cwd
+        return msgspec.structs.replace(self, cwd=project, base=base)
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether paths can be inside the project: it is known, or assumed to be."""
+        return self.cwd != UNKNOWN_FOLDER or not self.hardened
+
+
+def read_options(
+    dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]
+) -> ToolRuleOptions:
+    """Check the options of a source. `fs` among them replaces `facts`. Raises PolicyError."""
+    given = GivenOptions(dialect, options, names)
+    hardened, cwd = given.choice("profile", PROFILES) == "hardened", given.folder("cwd")
+    return ToolRuleOptions(
+        hardened,
+        cwd or UNKNOWN_FOLDER,
+        given.folder("home"),
+        given.facts(cwd or "/", facts),
+        given.choice("mode", MODES),
+        cwd or UNKNOWN_FOLDER,
+    )
+
+
+class ToolRulePolicy(CompiledPolicy):
+    """Rules of a source, compiled. Raises PolicyError for an unknown option and for anything malformed."""
+
+    dialect: ClassVar[str]
+    options: ClassVar[Sequence[str]]
+    """The names of the options that the dialect has."""
+
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        super().__init__(source)
+        self._options: Final = read_options(self.dialect, source.options, facts, self.options)
+        self._rules: Final = read_rules(source.layers)
+
+    @property
+    def rules(self) -> tuple[ToolRule, ...]:
+        """Return the rules in force, lowest layer first; those of an untrusted layer without its allows."""
+        return self._rules

@@ -7,15 +7,17 @@ JavaScript, `for (const one of text)` counts the same.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.operands import operand_text
 from ledger.policy.demands import PASSKEY
-from ledger.policy.opencode.arity import prefix
-from ledger.policy.shell import ShellCommand, analyse
+from ledger.policy.opencode.requests import prefix
+from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.facts import (
     Danger,
     address_dangers,
@@ -24,8 +26,8 @@ from ledger.policy.shell.facts import (
     patch_dangers,
     path_dangers,
 )
-from ledger.policy.shell.forms import form_of
-from ledger.policy.shell.layout import rows_of
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.model import ShellCommand
 from ledger.session.state import Request
 from ledger.session.would_run import would_run
 from ledger.session.would_run.members import (
@@ -39,6 +41,37 @@ from ledger.session.would_run.members import (
     pieces_of,
 )
 from ledger.session.would_run.odd_characters import Mark, OddCharacter, marks_of, odd_characters
+
+# A row and the operator after it, in one match, so that a long line costs one step per row. Comments and quotes are
+# matched whole. An unclosed quote extends to the end.
+_ROW: Final = late_pattern(
+    r"""(?:
+        [^\s'"\\;&|\#<>`()$]++|\\.|\$'(?:[^'\\]|\\.)*+(?:'|\Z)|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|[<>]&?|&>>?
+        |(?<![^\s;&|()])\#[^\n]*+
+        |[^;&|\n]
+    )*+
+    (?:&&|\|\||\|&|;;?&?|\||&|\n)[ \t]*+\n?""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+ROWS_COUNT: Final = 500
+"""Maximum rows of a line; the last one holds the rest."""
+
+
+def rows_of(command: str) -> tuple[str, ...]:
+    """Return the parts of a command line, each with the operator after it. Joined, they are the line byte for byte."""
+    rows: list[str] = []
+    begin = 0
+    while len(rows) + 1 < ROWS_COUNT:
+        row = _ROW.match(command, begin)
+        if row is None or row.end() == len(command):
+            break
+        rows.append(row[0])
+        begin = row.end()
+    rows.append(command[begin:])
+    return tuple(rows)
+
 
 LONG_LINES: Final = 14
 """A section of more lines may be folded."""

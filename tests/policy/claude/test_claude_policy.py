@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Evaluation, Grant, Layer, PolicyError, PolicySource, Verdict, compile_policy
+from ledger.policy.checks import MappedFacts
 from ledger.policy.claude import ClaudePolicy
-from ledger.policy.facts import MappedFacts
 from ledger.policy.toolrules import ToolGrant
 
 CWD, HOME = "/home/ann/shop", "/home/ann"

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ledger.policy import Verdict, strictest
-from ledger.policy.codelia.text import split
+from ledger.policy.codelia.rule import split
 from tests.policy.codelia import reference
 from tests.policy.codelia.codelia_calls import ROOT, bash, grant, judge, policy, tool
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.policy import Verdict
-from ledger.policy.codelia.text import real_cd, virtual_cd
-from ledger.policy.facts import MappedFacts
+from ledger.policy.checks import MappedFacts
+from ledger.policy.codelia.rule import real_cd, virtual_cd
 from tests.policy.codelia.codelia_calls import PROFILES, ROOT, commands, grant, judge, policy, verdict
 from tests.support.rows import every
 

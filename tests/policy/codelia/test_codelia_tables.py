@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import PolicyError, Verdict
-from ledger.policy.codelia.text import normalise, split
+from ledger.policy.codelia.rule import normalise, split
 from tests.policy.codelia.codelia_calls import ROOT, bash, grant, judge, policy, tool
 from tests.support.rows import every
 

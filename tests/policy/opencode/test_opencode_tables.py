@@ -10,7 +10,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource
 from ledger.policy.opencode import OpenCodePolicy
-from ledger.policy.opencode.arity import ARITY, prefix
+from ledger.policy.opencode.requests import ARITY, prefix
 from tests.support.rows import every
 
 DATA = Path(__file__).parents[2] / "data" / "policy"

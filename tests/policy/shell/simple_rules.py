@@ -9,10 +9,10 @@ from typing import Any
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.policy.facts import NoFacts
 from ledger.policy.matching.wildcard import whole_glob
-from ledger.policy.reach import leads_out
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.shell.line_glob import spells
+from ledger.policy.shell.lexer import spells
 from ledger.policy.shell.model import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling
+from ledger.policy.spelled import leads_out
 
 ROOT = "/repo"
 UNDECIDED = Evaluation(Verdict.ALLOW)  # a faithful profile that allows everything: the analysis stands alone

@@ -8,10 +8,9 @@ from typing import Any, Final
 import pytest
 
 from ledger.core.policy import Verdict
-from ledger.policy.own.commands import OwnCommands
-from ledger.policy.own.paths import OwnPaths
+from ledger.policy.own import OwnCommands, OwnPaths
+from ledger.policy.shell.forms.respelling import TAILS_COUNT
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.shell.near import TAILS_COUNT
 from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 from tests.policy.shell.simple_rules import ROOT, UNDECIDED, SimpleRules
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
-from ledger.policy.shell.file_rules import LOOKED_UP_MAX
-from ledger.policy.shell.files import EXPANSIONS_MAX, expanded
+from ledger.policy.shell.files import EXPANSIONS_MAX, LOOKED_UP_MAX, expanded
 from tests.support.rows import every
 
 HOME: Final = "/home/ann"

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from ledger.core.policy import Verdict
-from ledger.policy.facts import MappedFacts
+from ledger.policy.checks import MappedFacts
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.forms.files import named_paths
+from ledger.policy.shell.forms.objections import named_paths
 from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 
 PROGRAMS: Final = ("git", "pytest", "cargo", "vitest", "bun", "tsc")

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from ledger.core.policy import Verdict
-from ledger.policy.facts import MappedFacts
+from ledger.policy.checks import MappedFacts
 from ledger.policy.shell.tables.files import is_protected
 from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.budget import COMMANDS_MAX
 from ledger.policy.shell.model import ShellCommand, Wrapper
-from ledger.policy.shell.parse import source_commands
+from ledger.policy.shell.parse import COMMANDS_MAX, source_commands
 from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
 from tests.support.rows import every
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ledger.policy.shell.scripts import is_harmless_awk
+from ledger.policy.shell.forms.reduction import is_harmless_awk
 from tests.support.rows import every
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from ledger.policy.check_questions import Checker
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
+from ledger.policy.shell.forms.reduction import is_harmless_script
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.names import lookups, plain_name
-from ledger.policy.shell.scripts import is_harmless_script
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT
 
 

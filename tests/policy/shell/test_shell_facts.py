@@ -13,7 +13,7 @@ from ledger.policy.shell.facts import (
     patch_dangers,
     path_dangers,
 )
-from ledger.policy.shell.layout import ROWS_COUNT, rows_of
+from ledger.session.would_run.description import ROWS_COUNT, rows_of
 from tests.support.rows import every
 
 FOLDER = "/srv/shop"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.policy import Evaluation, Verdict
-from ledger.policy.shell import CommandRules, hardened
+from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.model import CommandRules
 
 
 class NoRules(CommandRules):

@@ -6,8 +6,8 @@ import pytest
 
 from ledger.core.policy import Verdict
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.grammar.cursor import WORDS_MAX
-from ledger.policy.shell.grammar.walk import STEPS_MAX
+from ledger.policy.shell.grammar import STEPS_MAX
+from ledger.policy.shell.grammar.nodes import WORDS_MAX
 from tests.policy.shell.simple_rules import judge, verdict
 from tests.support.rows import every
 

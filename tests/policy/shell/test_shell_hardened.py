@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.shell.text import SENTENCE_CHARS_MAX
+from ledger.policy.shell.words import SENTENCE_CHARS_MAX
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, judge, verdict
 from tests.support.rows import every
 

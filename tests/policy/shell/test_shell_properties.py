@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 from ledger.core.policy import Evaluation, Part, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
-from ledger.policy.shell.parse import parse
-from ledger.policy.shell.text import LINE_BYTES_MAX, join_lines
-from ledger.policy.shell.words import loosen
+from ledger.policy.shell.parse import Budget, parse
+from ledger.policy.shell.words import LINE_BYTES_MAX, join_lines, loosen
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, verdict
 
 JUDGE_SECONDS_MAX: Final = 10.0  # stated: 250 ms, measured by the bench; here only that nothing hangs

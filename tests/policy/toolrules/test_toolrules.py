@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from ledger.client.machine import DiskFacts
 from ledger.policy import Layer, PolicyError, Rule, Verdict
-from ledger.policy.disk import DiskFacts
-from ledger.policy.facts import FileFacts, FileKind, MappedFacts, NoFacts
+from ledger.policy.checks import MappedFacts
+from ledger.policy.facts import FileFacts, FileKind, NoFacts
 from ledger.policy.matching.paths import exact_glob, ignore_glob
 from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.toolrules import load_settings, load_tool_rules, parse_rule, read_grant, read_rules
-from ledger.policy.toolrules.grants import grant_rule
+from ledger.policy.toolrules.commands import grant_rule
 from ledger.policy.toolrules.rule import may_allow, names_tool
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ledger.policy.shell.forms.model import Given, NormalForm
-from ledger.policy.shell.forms.nodes import OperandKind
+from ledger.policy.shell.forms.nodes import Given, NormalForm, OperandKind
 from ledger.policy.shell.forms.reduction import form_of
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, Literal
 
 import msgspec
+
+from ledger.policy.data_files import Span, program_spans, read_span
+from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.names import lookups
 
 
 class Effect(StrEnum):
@@ -158,3 +162,85 @@ class ProgramNode(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     def long_names(self) -> tuple[str, ...]:
         """Return the names that begin with two dashes, sorted."""
         return tuple(sorted(name for name in self.options if name.startswith("--")))
+
+
+@cache
+def _table(span: Span) -> ProgramNode:
+    return read_span(ProgramNode, span)
+
+
+def known_programs() -> tuple[str, ...]:
+    """Return every name of a program that has a table, sorted."""
+    return tuple(sorted(program_spans()))
+
+
+def program_table(program: str) -> ProgramNode | None:
+    """Return the table of a program by its name in a command, with or without a path; None without one."""
+    spans = program_spans()
+    return next((_table(spans[name]) for name in lookups(program) if name in spans), None)
+
+
+class Given(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An option as given: its canonical name, its value, and the indexes of its words.
+
+    `at` is the index of the option's word in the command; `value_at` that of its value, if the value is a separate
+    word.
+    """
+
+    name: str
+    effect: Effect
+    value: str | None = None
+    at: int = 0
+    value_at: int | None = None
+
+
+class OperandWord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A word that is not an option: its text, its kind, and its index in the command.
+
+    `is_known` is false for a word whose value is known only when the line runs; `text` is then as written. If such a
+    word is known to lie below the folder, its text is a glob.
+    """
+
+    text: str
+    kind: OperandKind
+    at: int = 0
+    is_known: bool = True
+    also: str | None = None
+    """Another name of the same thing, which a deny may use: `main` for `HEAD:main`."""
+
+
+class Unclear(msgspec.Struct, frozen=True):
+    """A word that the form cannot represent, with the reason: a sentence without a full stop."""
+
+    text: str
+    reason: str
+    at: int = 0
+
+
+class NormalForm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The meaning of a command: program, path of sub-commands, options, operands.
+
+    `means` are the names of options that other options imply. `path_at` are the indexes of the words that name the
+    sub-commands. `inner` is the command that a runner (`npx`, `uv run`) runs. `unclear` are the words that were not
+    understood.
+    """
+
+    program: str
+    path: tuple[str, ...] = ()
+    options: tuple[Given, ...] = ()
+    operands: tuple[OperandWord, ...] = ()
+    unclear: tuple[Unclear, ...] = ()
+    means: frozenset[str] = frozenset()
+    path_at: tuple[int, ...] = ()
+    nodes: tuple[ProgramNode, ...] = ()
+    inner: ShellCommand | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the canonical names of all options, given or implied."""
+        return frozenset(one.name for one in self.options) | self.means
+
+    @property
+    def edits(self) -> bool:
+        """Return whether an option makes the command change the files it is given."""
+        return any(one.effect is Effect.EDITS for one in self.options)

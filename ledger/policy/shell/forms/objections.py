@@ -5,43 +5,117 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
-from ledger.policy.shell.forms.files import leaves, paths_in
-from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
-from ledger.policy.shell.forms.nodes import Effect, OperandKind, Operands
-from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.nodes import Effect, Given, NormalForm, OperandKind, Operands, OperandWord, program_table
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word, accesses
 from ledger.policy.shell.tables.files import is_protected
 from ledger.policy.shell.tables.operands import ELSEWHERE
+from ledger.policy.shell.words import loosen
+
+_PATH_EFFECTS = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLDER})
+_PATH_KINDS = frozenset(
+    {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
+)
+_MAYBE_PATHS = frozenset({OperandKind.NAME, OperandKind.URL})
+_LEAVES = late_pattern(r"(?:\.\.|~)(?:/|\Z)")
+_GLUED = late_pattern(r"-[A-Za-z](?=[/~.])")
 
 
-class _Everywhere:
-    """A stand-in without information about files: no path is an obstacle."""
+def named_paths(command: ShellCommand) -> tuple[str, ...]:
+    """Return the paths that a command reads, writes or works in, without repeats, as written."""
+    form = form_of(command)
+    words = [loosen(word) for word in command.words[1:]]
+    found = _of_words(words) if form is None else _of_form(form)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_form(form: NormalForm) -> Iterator[str]:
+    for given in form.options:
+        if given.value is not None and (given.effect in _PATH_EFFECTS or leaves(given.value)):
+            yield given.value
+    for operand in form.operands:
+        if operand.kind in _PATH_KINDS or (operand.kind in _MAYBE_PATHS and leaves(operand.text)):
+            yield operand.text
+        elif operand.kind is OperandKind.WORDS:
+            yield from paths_in(operand.text)
+    if form.inner is not None:
+        yield from named_paths(form.inner)
+
+
+def leaves(text: str) -> bool:
+    """Return whether a name or a value is spelled as a path out of the folder: `../other`, `~/other`."""
+    return _LEAVES.match(text) is not None
+
+
+def _of_words(words: list[str]) -> Iterator[str]:
+    for word in words:
+        yield from paths_in(word)
+
+
+def paths_in(word: str) -> list[str]:
+    """Return the possible paths in a word of unknown meaning.
+
+    They are the word itself, a value attached to an option letter, and the texts after separators.
+    """
+    found = [] if word.startswith("-") else [word]
+    found += re.split(r"[=:,@]", word)[1:]
+    glued = _GLUED.match(word)
+    if glued is not None:
+        found.append(word[glued.end() :])
+    return [one for one in found if one]
+
+
+class Reach:
+    """A dialect's rules about files, for the folders in which a command may run; here without any, so no path is an obstacle."""
 
     def outside(self, path: str) -> bool:
+        """Return whether a path may lead outside the agent's folders."""
         return False
 
     def protected(self, path: str) -> bool:
+        """Return whether a path affects what later commands do."""
         return is_protected(path)
 
     def editable(self, path: str) -> bool:
+        """Return whether rules allow a tool to change a file."""
         return True
 
     def overwrites(self, path: str) -> bool:
+        """Return whether something is at a path that is no product of a program, as far as is known."""
         return False
 
     def allows(self, command: ShellCommand) -> bool:
+        """Return whether rules allow a command by itself."""
         return False
 
 
-_EVERYWHERE: Final = _Everywhere()
+class _Anywhere(Reach):
+    """The file rules for a blanket rule, which covers every command in any folder: those for another folder after `cd`."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+
+    def outside(self, path: str) -> bool:
+        return self.reach.outside(".") and self.reach.outside(path)
+
+    def protected(self, path: str) -> bool:
+        return self.reach.protected(path)
+
+    def editable(self, path: str) -> bool:
+        return self.reach.editable(path)
+
+    def overwrites(self, path: str) -> bool:
+        return self.reach.overwrites(path)
+
+    def allows(self, command: ShellCommand) -> bool:
+        return self.reach.allows(command)
 
 
 def worry(command: ShellCommand) -> str | None:
@@ -60,17 +134,14 @@ def worry(command: ShellCommand) -> str | None:
         unclear=tuple(one for one in form.unclear if one.at not in unknown),
         operands=tuple(replace(one, is_known=True) for one in form.operands),
     )
-    return obstacle(command, known, Spelled((), command.words), _EVERYWHERE)
+    return obstacle(command, known, Spelled((), command.words), Reach())
 
 
 _WILD: Final = "*?"
 
 
 class Spelled:
-    """One rule's words beside the words of a command.
-
-    `first` is the index of the command's first word in `words`.
-    """
+    """One rule's words beside the words of a command. `first` is the index of the command's first word in `words`."""
 
     def __init__(self, rule: Sequence[str], words: Sequence[Word], first: int = 0) -> None:
         self.rule, self.words, self.first = rule, words, first
@@ -157,44 +228,6 @@ _OTHERS: Final = frozenset({
 })  # fmt: skip
 """Options that choose more than the operands, or the same names in another place."""
 _TELLS: Final = frozenset({"--version", "--help"})
-
-
-class Reach(Protocol):
-    """A dialect's rules about files, for the folders in which a command may run."""
-
-    def outside(self, path: str) -> bool:
-        """Return whether a path may lead outside the agent's folders."""
-        ...
-
-    def protected(self, path: str) -> bool:
-        """Return whether a path affects what later commands do."""
-        ...
-
-    def editable(self, path: str) -> bool:
-        """Return whether rules allow a tool to change a file."""
-        ...
-
-    def overwrites(self, path: str) -> bool:
-        """Return whether something is at a path that is no product of a program, as far as is known."""
-        ...
-
-    def allows(self, command: ShellCommand) -> bool:
-        """Return whether rules allow a command by itself."""
-        ...
-
-
-class _Anywhere:
-    """The file rules for a blanket rule.
-
-    It covers every command in any folder, so only the dialect's file rules apply: to files of another folder after `cd`.
-    """
-
-    def __init__(self, reach: Reach) -> None:
-        self.reach, self.protected, self.editable, self.allows = reach, reach.protected, reach.editable, reach.allows
-        self.overwrites = reach.overwrites
-
-    def outside(self, path: str) -> bool:
-        return self.reach.outside(".") and self.reach.outside(path)
 
 
 def obstacle(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
@@ -398,8 +431,6 @@ def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> It
 
 
 # --- programs that have no table
-
-
 def _of_unknown(command: ShellCommand, spelled: Spelled, reach: Reach) -> Iterator[str]:
     yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
     yield from _code(command.words, spelled)

@@ -11,12 +11,103 @@ from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
-from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord, Unclear
-from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
-from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.nodes import (
+    Arity,
+    Effect,
+    Given,
+    NormalForm,
+    OperandKind,
+    OperandWord,
+    Option,
+    ProgramNode,
+    Unclear,
+    program_table,
+)
 from ledger.policy.shell.model import ShellCommand, Word
-from ledger.policy.shell.scripts import is_harmless_script
 from ledger.policy.shell.words import may_be_option
+
+_TOKEN = late_pattern(
+    r"""(?P<blank>[ \t]++|\#[^\n]*+)
+    |(?P<string>"(?:[^"\\\n]|\\[^\n])*+")
+    |(?P<number>[0-9]++(?:\.[0-9]++)?+|\.[0-9]++)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*+)(?P<call>\()?
+    |(?P<operator>\+\+|--|&&|\|\||[-+*/%^=!<>]=|[-+*%^=!<>~?:,$]|[;\n{}()\[\]])""",
+    re.VERBOSE,
+)
+_REGEX = late_pattern(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\\\n]*+\])++/")
+_CALLS: Final = frozenset({
+    "length", "substr", "index", "split", "toupper", "tolower", "sprintf", "int", "gsub", "sub", "gensub", "match", "sqrt",
+    "exp", "log", "sin", "cos", "atan2", "rand", "srand", "strftime", "systime", "strtonum", "asort", "asorti",
+    "if", "while", "for", "print", "printf", "in", "exit",
+})  # fmt: skip
+_REFUSED: Final = frozenset({
+    "system", "getline", "close", "fflush", "function", "func", "ENVIRON", "ARGV", "ARGC", "PROCINFO", "SYMTAB", "FUNCTAB",
+    "BINMODE", "TEXTDOMAIN", "return", "switch", "case",
+})  # fmt: skip
+_WORDS: Final = frozenset(
+    {"print", "printf", "else", "do", "in", "exit", "next", "delete", "BEGIN", "END", "break", "continue"}
+)
+_BEFORE_REGEX: Final = frozenset(
+    ["(", ",", "{", ";", "\n", "!", "~", "&&", "||", "}", "=", "==", "!=", "?", ":", "print"]
+)
+_BEFORE_DIVISION: Final = frozenset({"string", "number", "name"})
+
+
+def is_harmless_awk(text: str) -> bool:
+    """Return whether a program is understood and only prints. Linear in its length."""
+    at, before, kind = 0, "\n", "operator"
+    braces = parentheses = 0
+    while at < len(text):
+        if text[at] == "/" and before in _BEFORE_REGEX:
+            found = _REGEX.match(text, at)
+            if found is None:
+                return False
+            at, before, kind = found.end(), "/", "string"
+            continue
+        if text[at] == "/" and (kind in _BEFORE_DIVISION or before == "]"):
+            at, before, kind = at + (2 if text.startswith("/=", at) else 1), "/", "operator"
+            continue
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return False
+        at = token.end()
+        if token["blank"] is not None:
+            continue
+        before, kind = token.group(), token.lastgroup or ""
+        if kind in ("name", "call"):
+            if not _may_be_named(token["name"], is_called=token["call"] is not None):
+                return False
+            before, kind = ("(", "operator") if token["call"] else (token["name"], "name")
+            kind = "operator" if before in _WORDS else kind
+        parentheses += (before == "(") - (before == ")")
+        braces += (before == "{") - (before == "}")
+        if min(parentheses, braces) < 0 or (before == ">" and braces and not parentheses):
+            return False
+    return braces == 0 and parentheses == 0
+
+
+def _may_be_named(name: str, *, is_called: bool) -> bool:
+    return name not in _REFUSED and (not is_called or name in _CALLS)
+
+
+# sed: [ADDRESS[,ADDRESS]][!] COMMAND, joined by `;`. `s` has no `e` and no `w` among its flags.
+_SED_REGEX = r"/(?:[^/\\\n]|\\[^\n])*+/I?"
+_SED_ADDRESS = rf"(?:[0-9]++(?:~[0-9]++)?|\$|{_SED_REGEX})"
+_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:\+[0-9]++|{_SED_ADDRESS}))?+!?)?+"
+_SED_SUBSTITUTE = "|".join(
+    rf"[sy]{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}(?:[^{mark}\\\n]|\\[^\n])*+{mark}[gpIi0-9]*+"
+    for mark in ("/", r"\|", "#", ",", "@", ":", "!", "%")
+)
+_SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxnN=]|q[0-9]++)?+[ \t]*+"
+_SED_SCRIPT = late_pattern(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
+
+
+def is_harmless_script(language: str, text: str) -> bool:
+    """Return whether a script only prints. `language` is `sed`, `awk`, or empty for an unknown one."""
+    if language == "awk":
+        return is_harmless_awk(text)
+    return language == "sed" and _SED_SCRIPT.fullmatch(text) is not None
+
 
 _DIGITS = late_pattern(r"-[0-9]+")
 _ASSIGNMENT = late_pattern(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
@@ -46,8 +137,6 @@ def form_by(node: ProgramNode, words: Sequence[Word]) -> NormalForm:
 
 
 class _Reader:
-    """A reader of one command, from left to right."""
-
     def __init__(self, node: ProgramNode, words: Sequence[Word]) -> None:
         self.root, self.node, self.words = node, node, words
         self.nodes = [node]
@@ -92,7 +181,6 @@ class _Reader:
         )
 
     # --- words
-
     def _word(self, at: int) -> int:
         """Read the word at an index; return the number of words consumed."""
         word = self.words[at]
@@ -163,7 +251,6 @@ class _Reader:
         return 1
 
     # --- sub-commands
-
     def _command(self, text: str) -> ProgramNode | None:
         commands = self.node.commands
         name = text.lower() if self.node.caseless else text
@@ -196,7 +283,6 @@ class _Reader:
         return [self.node, *reversed(above)]
 
     # --- options
-
     def _lookup(self, name: str) -> Option | None:
         for node in self._visible():
             if name in node.options:
@@ -339,7 +425,6 @@ class _Reader:
         self.unclear.append(Unclear(self.words[at].raw, reason, at))
 
     # --- operands
-
     def _stands_for_first(self) -> int:
         return int(any(one.name in self.node.first_from for one in self.given))
 
@@ -410,7 +495,6 @@ class _Reader:
                     self._miss(at, f"`{text}` means `{name}`")
 
     def _rest(self) -> list[OperandWord]:
-        """Return the words for an unknown inner program."""
         after = [(at, self.words[at]) for at in range(self.passed, len(self.words))]
         return [
             OperandWord(word.resolved or word.raw, OperandKind.WORDS, at, word.resolved is not None)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.grammar.cursor import Cursor
 from ledger.policy.shell.grammar.nodes import (
     Compound,
+    Cursor,
     Here,
     PieceKind,
     Redirection,

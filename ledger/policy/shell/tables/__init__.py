@@ -43,8 +43,6 @@ class Transparent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Wrappers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of the file."""
-
     shells: WordSet
     transparent: dict[str, Any]
     opaque: dict[str, Any]

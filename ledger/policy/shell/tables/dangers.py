@@ -47,8 +47,6 @@ class ProgramEffect:
 
 
 class _Dangers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of the file."""
-
     downloaders: WordSet
     interpreters: WordSet
     own_files: WordSet

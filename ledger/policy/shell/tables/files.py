@@ -13,8 +13,6 @@ from ledger.policy.shell.model import Access
 
 
 class _Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of the file."""
-
     read: WordSet
     edit: WordSet
     read_edit: WordSet

@@ -87,8 +87,6 @@ class ProgramFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
 
 
 class _Operands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of the file."""
-
     elsewhere: WordSet
     prints: WordSet
     variables: WordSet

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.policy.compiling import read_tables
 from ledger.policy.data_files import TableError
-from ledger.policy.shell import analyse
-from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.notation import read_tables
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.forms.nodes import NormalForm
 from ledger.policy.shell.forms.reduction import form_by
 
 TABLES = '''

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.policy.shell.forms import form_of
+from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.lexer import lex
 from tests.policy.shell.programs.worries import obstacle_of
 from tests.support.rows import every

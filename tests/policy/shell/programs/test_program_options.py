@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.policy.shell.forms import program_table
-from ledger.policy.shell.forms.nodes import ProgramNode
+from ledger.policy.shell.forms.nodes import ProgramNode, program_table
 from tests.support.program_help import PROGRAMS, is_here, options_of, version_of
 from tests.support.rows import every
 

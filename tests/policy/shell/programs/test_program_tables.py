@@ -7,10 +7,9 @@ from typing import Final
 
 import pytest
 
-from ledger.policy.compiling import compiled
+from ledger.policy.compiling import check_names, compiled, read_tables
 from ledger.policy.data_files import COMPILED, TableError
-from ledger.policy.shell.forms import known_programs, program_table
-from ledger.policy.shell.forms.notation import check_names, read_tables
+from ledger.policy.shell.forms.nodes import known_programs, program_table
 from ledger.policy.shell.tables import ARGUMENTS, DangerousArguments
 from tests.policy.shell.programs.worries import worries
 from tests.support.rows import every

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.policy.shell.forms import Effect, OperandKind, form_of
-from ledger.policy.shell.forms.objections import Spelled, obstacle
+from ledger.policy.shell.forms.nodes import Effect, OperandKind
+from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle
+from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.tables.files import is_protected
@@ -29,7 +30,7 @@ def worries(line: str) -> list[str]:
     return found
 
 
-class Project:
+class Project(Reach):
     """Relative paths are inside of the project; where `editable`, rules let all of them be changed."""
 
     def __init__(self, *, editable: bool) -> None:
