@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.place import Place, Probe
 from bench.report import Asked, Fsync
 from ledger.policy import Call, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
-from ledger.policy.matching.wildcard import match
+from ledger.policy.matching import match
 
 BENIGN: Final = Path(__file__).parents[1] / "tests/data/policy/shell.json"
 FEW_RULES_COUNT, MANY_RULES_COUNT = 100, 1_000

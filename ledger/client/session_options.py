@@ -15,7 +15,7 @@ from ledger.core.timeouts import Timeouts
 from ledger.core.times import seconds_as_ms
 from ledger.policy.demands import MEMBER, demands_in
 from ledger.policy.dialects import dialect_of
-from ledger.policy.rules import merge
+from ledger.policy.loader import merge
 from ledger.session.state import SessionState
 
 UNLIMITED_MS: Final = -1

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     )
     from ledger.policy.dialects import DIALECTS, compile_policy
     from ledger.policy.errors import PolicyError
-    from ledger.policy.loader import load_rules
-    from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
+    from ledger.policy.loader import EDIT_TOOLS, disabled, evaluate, from_config, load_rules, merge
     from ledger.policy.stored_rules import digest
 
 __all__ = [
@@ -39,7 +38,7 @@ _MODULES = {
     "ledger.policy.stored_rules": ("digest",),
     "ledger.policy.errors": ("PolicyError",),
     "ledger.policy.loader": ("load_rules",),
-    "ledger.policy.rules": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "merge"),
+    "ledger.policy.loader": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "merge"),
 }
 """The modules of the public names. Each is imported when one of its names is used first: the dialects take a while."""
 

@@ -19,13 +19,12 @@ from ledger.policy.dialect import AnswerEffects
 from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.inputs import file_members
-from ledger.policy.loader import drop_allows, read_section
+from ledger.policy.loader import drop_allows, permission_of, read_section
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, WildcardReading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, files_named, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
 from ledger.policy.opencode.policy import BASH, EXTERNAL, WILDCARDS, OpenCodeJudging, OpenCodePolicy, WildcardDialect
 from ledger.policy.opencode.requests import OpenCodePlaces, OpenCodeRequest
-from ledger.policy.rules import permission_of
 from ledger.policy.shell.forms.objections import named_paths
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Access, Analysis, Ruling, ShellCommand, Word

@@ -18,7 +18,7 @@ from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import WHOLE, Dialect, ListedRule, NamedEntry, without_wildcard
 from ledger.policy.dialects import compile_policy, dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.matching.wildcard import wildcard_covers
+from ledger.policy.matching import wildcard_covers
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.forms.nodes import Effect
 from ledger.policy.shell.forms.reduction import form_of

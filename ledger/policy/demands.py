@@ -17,7 +17,7 @@ from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, ReplyKind, demand_rules
 from ledger.policy.checks import NOWHERE, RULE_COUNT, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.matching.wildcard import match
+from ledger.policy.matching import match
 
 MEMBER: Final = "demands"
 PASSKEY: Final = "passkey"

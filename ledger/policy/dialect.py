@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ledger.core.events import CascadeReject, Extending, Scope
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
-from ledger.policy.rules import EDIT_TOOLS
+from ledger.policy.loader import EDIT_TOOLS
 
 WHOLE: Final = "*"
 """The pattern of a rule for a whole tool."""

@@ -13,7 +13,7 @@ from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import ListedRule
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.matching import compile_normalised
 from ledger.policy.offers import Compile, Fix, advise
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.forms.nodes import NormalForm

@@ -35,7 +35,7 @@ from ledger.policy.covers import TRIED_COUNT, allows, also_allowed, named_call, 
 from ledger.policy.dialect import WHOLE, Dialect, ListedRule, NamedEntry
 from ledger.policy.dialects import DIALECTS, dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.matching.wildcard import wildcards_meet
+from ledger.policy.matching import wildcards_meet
 from ledger.policy.opencode.requests import prefix
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.facts import command_dangers
@@ -43,8 +43,7 @@ from ledger.policy.shell.forms.nodes import NormalForm, OperandKind
 from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables import OPAQUE, SHELLS
-from ledger.policy.shell.tables.dangers import INTERPRETERS
+from ledger.policy.shell.tables import INTERPRETERS, OPAQUE, SHELLS
 
 Compile = Callable[[PolicySource], Policy]
 """A function that compiles a policy with the same facts about files."""

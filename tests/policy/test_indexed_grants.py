@@ -15,7 +15,7 @@ from ledger.core.policy import Call, ConsultedFile, Evaluation, Grant, Layer, Po
 from ledger.core.standing import Standing, as_policy_grants
 from ledger.policy.checks import MappedFacts
 from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.matching.wildcard import compile_wildcard
+from ledger.policy.matching import compile_wildcard
 from ledger.policy.offers import offers
 from ledger.session.state import without_facts
 

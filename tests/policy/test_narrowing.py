@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_named
-from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.matching import compile_normalised
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_po
 from ledger.policy.check_questions import JudgedCall, call_of
 from ledger.policy.dialects import dialect_named
 from ledger.policy.explanation import Explanation, explain
-from ledger.policy.matching.wildcard import match, wildcards_meet
+from ledger.policy.matching import match, wildcards_meet
 
 DENIED = (
     "git push --force", "git push -f origin main", "git push origin +main", "git push --mirror", "git tag -d v1", "git tag v1 --force",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.wildcard import (
+from ledger.policy.matching import (
     ANY,
     STAR,
     Automaton,

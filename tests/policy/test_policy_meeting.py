@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.paths import ignore_glob, ignore_meets, ignore_reaches
-from ledger.policy.matching.wildcard import UNKNOWN, compile_normalised, is_glob, wildcard_meets
+from ledger.policy.matching import (
+    UNKNOWN,
+    compile_normalised,
+    ignore_glob,
+    ignore_meets,
+    ignore_reaches,
+    is_glob,
+    wildcard_meets,
+)
 
 NAMES: Final = tuple("".join(one) for length in range(1, 5) for one in product("ae./", repeat=length))
 pieces = st.lists(st.sampled_from(["a", "e", ".", "/", "*", "?", "[ae]"]), min_size=1, max_size=5).map("".join)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.matching import compile_normalised
 from ledger.policy.opencode.compiled import INDEXED_TEXT_CHARS_MAX, RuleIndex
 
 texts = st.text(alphabet="ab c", max_size=8)

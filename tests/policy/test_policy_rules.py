@@ -68,7 +68,7 @@ def test_a_home_pattern_without_a_home_stands_for_the_home_of_this_process(monke
 
 
 def test_a_home_pattern_where_there_is_no_home_restricts_more_and_allows_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledger.policy.rules.own_home", lambda: None)
+    monkeypatch.setattr("ledger.policy.loader.own_home", lambda: None)
     assert from_config({"read": {"~/.ssh/*": "deny", "$HOME/notes/*": "allow"}}) == (
         Rule("read", "~/.ssh/*", DENY),
         Rule("read", "*/.ssh/*", DENY),

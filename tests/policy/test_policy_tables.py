@@ -20,7 +20,7 @@ from ledger.policy import (
     from_config,
     merge,
 )
-from ledger.policy.matching.wildcard import match
+from ledger.policy.matching import match
 from tests.support.rows import every
 
 DATA = Path(__file__).parents[1] / "data" / "policy"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.wildcard import compile_normalised, match
+from ledger.policy.matching import compile_normalised, match
 
 
 class CountingText(str):

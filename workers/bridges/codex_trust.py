@@ -21,7 +21,7 @@ from typing import Any, Final
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from ledger.policy.json_edit import Edit
+from ledger.policy.jsonc import Edit
 from workers.bridges import settings_file
 from workers.bridges.hook_entries import is_ours
 from workers.bridges.settings_file import InstallRecord, SettingsChange

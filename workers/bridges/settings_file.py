@@ -17,8 +17,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ledger.core.regular_files import read_regular
-from ledger.policy.json_edit import Edit, Insertion, appending, applied, comments_in, without
-from ledger.policy.jsonc import Document, JsonSyntaxError, parse, pointer
+from ledger.policy.jsonc import (
+    Document,
+    Edit,
+    Insertion,
+    JsonSyntaxError,
+    appending,
+    applied,
+    comments_in,
+    parse,
+    pointer,
+    without,
+)
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, is_ours, with_entries, without_entries
 from workers.transport.place import BridgeError, data_folder
 

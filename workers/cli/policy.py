@@ -19,8 +19,7 @@ from ledger.policy.checks import QUESTION_BYTES
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named, listed_rules
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.forms.description import form_json, form_text
-from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.forms.reduction import form_json, form_of, form_text
 from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.stored_rules import placed
 from workers.cli.base import LedgerCommand, Run, json_option, no_constant

@@ -28,7 +28,7 @@ from ledger.policy.explanation import explain as explained
 from ledger.policy.jsonc import Document, JsonKeys, JsonSyntaxError, parse, pointer
 from ledger.policy.lint import LintFinding, lint_rules, lint_text
 from ledger.policy.offers import narrowed, offers
-from ledger.policy.shell.forms.description import form_json, form_text
+from ledger.policy.shell.forms.reduction import form_json, form_text
 from workers.cli.output import CommandOutput, Exit, talk
 from workers.cli.policy import Choices, call_options, policy_command, typed_call
 from workers.presentation.labels import DEMANDED

@@ -19,8 +19,7 @@ from ledger import Ledger
 from ledger.masks.shape_tables import place_shapes, provider_shapes
 from ledger.policy.dialects import DIALECTS
 from ledger.policy.shell.forms.nodes import known_programs
-from ledger.policy.shell.tables import ARGUMENTS
-from ledger.policy.shell.tables.dangers import effects
+from ledger.policy.shell.tables import ARGUMENTS, effects
 from ledger.session.would_run.odd_characters import look_alikes
 from workers.runtime.history import watched_history
 from workers.runtime.place import LedgerPlace

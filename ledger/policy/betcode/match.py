@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from ledger.core.policy import RuleRef, Verdict
-from ledger.policy.matching.paths import PathMatcher, exact_glob, ignore_glob, ignore_reaches
-from ledger.policy.matching.wildcard import name_glob
+from ledger.policy.matching import PathMatcher, exact_glob, ignore_glob, ignore_reaches, name_glob
 from ledger.policy.shell.model import Access, Analysis, ShellCommand, Wrapper, accesses
 from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import ANY_FILE, UNKNOWN_HOME, possible_roots, within

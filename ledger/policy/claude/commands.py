@@ -12,8 +12,14 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.data_files import WordSet, read_file
 from ledger.policy.facts import FileFacts, FileKind
-from ledger.policy.matching.paths import PathMatcher, ignore_glob, ignore_reaches
-from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
+from ledger.policy.matching import (
+    Matcher,
+    PathMatcher,
+    compile_stars,
+    ignore_glob,
+    ignore_reaches,
+    optional_tail,
+)
 from ledger.policy.shell.danger import unknown_word
 from ledger.policy.shell.forms.nodes import Effect, NormalForm, OperandKind
 from ledger.policy.shell.forms.objections import worry

@@ -32,8 +32,7 @@ from ledger.policy.shell.model import (
     accesses,
 )
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT
-from ledger.policy.shell.tables.files import PROGRAMS
+from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, PROGRAMS, SHELLS, STATE_BUILTINS, TRANSPARENT
 from ledger.policy.shell.unwrap import inmost, peel
 from ledger.policy.shell.words import loosen, too_long
 

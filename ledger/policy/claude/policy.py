@@ -13,7 +13,7 @@ from ledger.core.policy import Call, Evaluation, Grant, Layer, Part, Policy, Pol
 from ledger.policy.claude.commands import ClaudeCommands, ClaudePlaces
 from ledger.policy.claude.lines import behind_wrappers, hardened_proposals, judge_line
 from ledger.policy.evaluations import NO_PATTERN, joined_calls
-from ledger.policy.matching.wildcard import name_glob
+from ledger.policy.matching import name_glob
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.model import Access, Analysis

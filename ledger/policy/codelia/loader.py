@@ -21,8 +21,7 @@ from ledger.policy.codelia.policy import CodeliaPolicy, not_allowed_yet, remembe
 from ledger.policy.codelia.rule import VERSION, read_config, read_layers, rule_text
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.json_edit import Insertion, appending, applied
-from ledger.policy.jsonc import JsonSyntaxError, parse
+from ledger.policy.jsonc import Insertion, JsonSyntaxError, appending, applied, parse
 from ledger.policy.loader import cause_of, parse_document, read_text
 
 # --- insertion of rules into a text; everything else in it is kept (codelia.md 8)

@@ -17,7 +17,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.evaluations import ReadGrants
 from ledger.policy.facts import FileFacts
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.matching.wildcard import Matcher, compile_marks
+from ledger.policy.matching import Matcher, compile_marks
 from ledger.policy.spelled import absolute, within
 
 # JavaScript's white space: it holds U+FEFF, and neither U+001C to U+001F nor U+0085, which Python's `\s` has.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ledger.policy.loader import permission_of
 from ledger.policy.opencode.layers import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
 from ledger.policy.opencode.policy import OpenCodePolicy
 from ledger.policy.opencode.requests import ACTION_ONLY, PERMISSIONS, OpenCodeRequest, unknown_permissions
-from ledger.policy.rules import permission_of
 
 __all__ = [
     "ACTION_ONLY",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
 from ledger.policy.evaluations import ReadGrants
-from ledger.policy.matching.wildcard import Matcher, compile_normalised, everything, is_glob, wildcard_meets
+from ledger.policy.matching import Matcher, compile_normalised, everything, is_glob, wildcard_meets
 
 PREFIX_CHARS_MAX: Final = 24
 SHARED_PREFIX_COUNT_MAX: Final = 8

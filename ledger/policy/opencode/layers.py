@@ -25,9 +25,16 @@ from ledger.policy.checks import (
 from ledger.policy.dialect import INHERITED
 from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.loader import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
+from ledger.policy.loader import (
+    PermissionSection,
+    drop_allows,
+    from_config,
+    merge_sections,
+    read_section,
+    read_tools,
+    section_rules,
+)
 from ledger.policy.opencode.requests import ACTION_ONLY, OpenCodePlaces, below, worktree_of
-from ledger.policy.rules import from_config
 from ledger.policy.spelled import UNKNOWN_FOLDER
 
 # --- built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output

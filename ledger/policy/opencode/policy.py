@@ -38,8 +38,8 @@ from ledger.policy.dialect import (
 )
 from ledger.policy.evaluations import NO_PATTERN, CompiledPolicy, evaluated, joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.loader import load_rules
-from ledger.policy.matching.wildcard import normalise, wildcard_covers
+from ledger.policy.loader import EDIT_TOOLS, disabled, load_rules, permission_of
+from ledger.policy.matching import normalise, wildcard_covers
 from ledger.policy.opencode.compiled import (
     OPENCODE,
     CompiledGrants,
@@ -72,7 +72,6 @@ from ledger.policy.opencode.requests import (
     shell_request,
     tool_request,
 )
-from ledger.policy.rules import EDIT_TOOLS, disabled, permission_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.model import Analysis

@@ -12,7 +12,7 @@ import msgspec
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Rule
 from ledger.policy.facts import FileFacts, FileKind
-from ledger.policy.rules import permission_of
+from ledger.policy.loader import permission_of
 from ledger.policy.shell.forms.objections import named_paths
 from ledger.policy.shell.model import Analysis, ShellCommand, Word, accesses
 from ledger.policy.shell.names import basename

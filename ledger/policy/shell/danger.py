@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.matching import whole_glob
 from ledger.policy.shell.forms.nodes import NormalForm, OperandKind
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.names import HARMLESS, basename, lookups, may_be_set

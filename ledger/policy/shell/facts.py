@@ -20,8 +20,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.model import ShellCommand, accesses
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
-from ledger.policy.shell.tables import SHELLS
-from ledger.policy.shell.tables.dangers import DOWNLOADERS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET, effects
+from ledger.policy.shell.tables import DOWNLOADERS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET, SHELLS, effects
 from ledger.policy.shell.words import join_lines, shorten, too_long
 
 DANGERS_COUNT: Final = 32

@@ -17,13 +17,13 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Verdict
-from ledger.policy.matching.wildcard import UNKNOWN, is_glob
+from ledger.policy.matching import UNKNOWN, is_glob
 from ledger.policy.shell.directories import CHANGES_MAX, DIRECTORIES_MAX
 from ledger.policy.shell.forms.nodes import Effect, NormalForm, OperandKind
 from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand, Word
 from ledger.policy.shell.names import basename, lookups
-from ledger.policy.shell.tables.files import PROGRAMS
+from ledger.policy.shell.tables import PROGRAMS
 from ledger.policy.shell.words import loosen, shorten
 from ledger.policy.spelled import is_of_a_process
 

@@ -55,7 +55,7 @@ from ledger.policy.shell.model import (
 )
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.parse import is_grammatical
-from ledger.policy.shell.tables.files import is_product, is_protected
+from ledger.policy.shell.tables import is_product, is_protected
 from ledger.policy.shell.unwrap import inmost, parts_of, peeled
 from ledger.policy.shell.words import join_lines, loosen, shorten, strange_character, too_long
 

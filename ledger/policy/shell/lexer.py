@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.matching import whole_glob
 from ledger.policy.shell.model import Analysis, Redirect, ShellCommand, Word
 from ledger.policy.shell.words import LITERAL_DOLLAR, decode, join_lines, shorten, strange_character, too_long
 

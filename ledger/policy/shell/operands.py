@@ -15,7 +15,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.directories import DIRECTORIES_MAX, Directories
 from ledger.policy.shell.model import Analysis, ShellCommand, Word, straight
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables.dangers import PROGRAM_FOLDERS
+from ledger.policy.shell.tables import PROGRAM_FOLDERS
 from ledger.policy.shell.tables.operands import ELSEWHERE, PRINTS, PROGRAM_FILES, VARIABLES, OptionRole, ProgramFiles
 from ledger.policy.shell.words import loosen, too_long
 

@@ -10,9 +10,9 @@ from ledger.core.policy import Call, Grant, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.evaluations import ReadGrants
-from ledger.policy.matching.wildcard import STAR, Matcher, Star, compile_stars, compile_tokens, optional_tail
+from ledger.policy.matching import STAR, Matcher, Star, compile_stars, compile_tokens, optional_tail
 from ledger.policy.shell.model import Access, ShellCommand, Word
-from ledger.policy.shell.tables.files import PROGRAMS
+from ledger.policy.shell.tables import PROGRAMS
 from ledger.policy.toolrules.paths import EDITORS, PATH_FIELDS, READERS
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
 from ledger.policy.urls import UrlReading, ascii_host, read_address

@@ -27,7 +27,7 @@ from ledger.policy.evaluations import CompiledPolicy
 from ledger.policy.facts import FileFacts
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.loader import is_there, parse_document, read_text
-from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.matching import compile_normalised
 from ledger.policy.spelled import UNKNOWN_FOLDER
 
 _SECTION: Final = "permissions"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.policy.facts import NoFacts
-from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.matching import whole_glob
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import spells
 from ledger.policy.shell.model import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling

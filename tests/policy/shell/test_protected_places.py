@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.policy import Verdict
 from ledger.policy.checks import MappedFacts
-from ledger.policy.shell.tables.files import is_protected
+from ledger.policy.shell.tables import is_protected
 from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 
 PROGRAMS: Final = ("cp", "tar", "echo", "cd", "git", "mkdir", "tee")

@@ -13,8 +13,7 @@ from ledger.client.machine import DiskFacts
 from ledger.policy import Layer, PolicyError, Rule, Verdict
 from ledger.policy.checks import MappedFacts
 from ledger.policy.facts import FileFacts, FileKind, NoFacts
-from ledger.policy.matching.paths import exact_glob, ignore_glob
-from ledger.policy.matching.wildcard import name_glob
+from ledger.policy.matching import exact_glob, ignore_glob, name_glob
 from ledger.policy.toolrules import load_settings, load_tool_rules, parse_rule, read_grant, read_rules
 from ledger.policy.toolrules.commands import grant_rule
 from ledger.policy.toolrules.rule import may_allow, names_tool

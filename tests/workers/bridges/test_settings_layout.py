@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.policy.json_edit import Insertion, appending, applied, comments_in
-from ledger.policy.jsonc import parse
+from ledger.policy.jsonc import Insertion, appending, applied, comments_in, parse
 from tests.workers.bridges.layouts import settings_of, written
 from workers.bridges import settings_file
 from workers.bridges.hook_entries import AGENT, hook_settings, without_entries

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.matching import whole_glob
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
 from ledger.policy.shell.forms.nodes import Effect, Given, NormalForm, OperandKind, Operands, OperandWord, program_table
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word, accesses
-from ledger.policy.shell.tables.files import is_protected
+from ledger.policy.shell.tables import is_protected
 from ledger.policy.shell.tables.operands import ELSEWHERE
 from ledger.policy.shell.words import loosen
 

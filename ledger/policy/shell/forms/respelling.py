@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.matching import whole_glob
 from ledger.policy.shell.forms.nodes import Given, NormalForm, OperandKind, OperandWord, ProgramNode, program_table
 from ledger.policy.shell.forms.reduction import form_by
 from ledger.policy.shell.model import ShellCommand, Word

@@ -9,7 +9,7 @@ from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle
 from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import ShellCommand
-from ledger.policy.shell.tables.files import is_protected
+from ledger.policy.shell.tables import is_protected
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
 _GUARDED: Final = frozenset(

@@ -17,7 +17,7 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.inputs import COMMANDS, WRITTEN, may_be_path, members, patched, texts_in
-from ledger.policy.matching.wildcard import name_glob
+from ledger.policy.matching import name_glob
 from ledger.policy.shell.analyse import analyse, analyse_simple
 from ledger.policy.shell.danger import is_harmless_builtin
 from ledger.policy.shell.files import LineOfFiles
