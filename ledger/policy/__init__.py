@@ -37,8 +37,7 @@ _MODULES = {
     "ledger.policy.dialects": ("DIALECTS", "compile_policy"),
     "ledger.policy.stored_rules": ("digest",),
     "ledger.policy.errors": ("PolicyError",),
-    "ledger.policy.loader": ("load_rules",),
-    "ledger.policy.loader": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "merge"),
+    "ledger.policy.loader": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "load_rules", "merge"),
 }
 """The modules of the public names. Each is imported when one of its names is used first: the dialects take a while."""
 

@@ -1,4 +1,4 @@
-"""Checks of rules as they are read, and the errors for malformed ones."""
+"""Checks of rules and options as they are read, limits of a policy, and the errors for malformed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiler of the tables, which are written in TOML, into the one file that programs read.
+"""Parser of program tables, and compiler of all tables, written in TOML, into the one file that programs read.
 
 `python -m ledger.policy.compiling` writes it. A test compares it with its sources.
 """

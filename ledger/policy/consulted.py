@@ -1,8 +1,8 @@
-"""The facts that an evaluation consulted, in the form in which they are recorded with it. Pure.
+"""The facts that an evaluation consulted, as they are recorded with it, and policies that judge again by them. Pure.
 
 A verdict that rests on files can be judged again from the log alone, because each fact about a file stands beside it.
 A call that consults more files than an event may hold is judged as if none could be read, and never more loosely than
-by the files.
+by the files. Nothing is guessed: asking for a fact that was not recorded raises NotDecidableError.
 """
 
 from __future__ import annotations

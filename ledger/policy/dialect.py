@@ -2,7 +2,8 @@
 
 A dialect is one object in its own folder, and one line in `ledger.policy.dialects`. Other modules ask the object and
 never compare its name. A member without an abstract mark has the default of a plain dialect. Facts about its language
-are in `language`; the writing of entries, the words for agents, a child's rules and the file of an `always` are objects.
+are in `language`; the writing of entries, the words for agents and the file of an `always` are objects. The rules of any
+dialect have one form, `ListedRule`.
 """
 
 from __future__ import annotations

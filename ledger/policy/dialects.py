@@ -1,4 +1,8 @@
-"""The registry of dialects by name. A new dialect is one line here."""
+"""The registry of dialects by name, and the policies of children and of rules that nobody vouches for.
+
+A new dialect is one line here. The policy of a sub-agent's session is never looser than its dialect derives it from the
+parent's; it is stored in the child's own stream, so replay reads no other stream.
+"""
 
 from __future__ import annotations
 

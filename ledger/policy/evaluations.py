@@ -1,4 +1,4 @@
-"""One evaluation from the parts of a call, or from those of several inputs or lines; the strictest verdict decides."""
+"""Frames that all dialects share: a compiled policy, grants as its rules, and one evaluation of several parts or inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations of a verdict: the deciding rule, the rules that nearly decided, and ways to change it. Pure."""
+"""Explanations of a verdict: deciding and nearly deciding rules, words of unknown value, and ways to change it. Pure."""
 
 from __future__ import annotations
 

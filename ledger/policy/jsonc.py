@@ -1,7 +1,7 @@
-"""A JSON parser, with or without comments and trailing commas, that records the position of each value in the text.
+"""A JSON parser, with or without comments and trailing commas, that records positions; edits that keep all other text.
 
 The standard parser drops lines, silently keeps the last of two equal keys, and accepts no comments. In a policy an
-overlooked second `"bash"` is a hole, so duplicate keys are refused.
+overlooked second `"bash"` is a hole, so duplicate keys are refused. Edits keep comments and a comma after the last member.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""OpenCode's rules from a configuration or a file: checked, merged key by key, and turned into rules."""
+"""OpenCode's rules from a configuration or a file: checked, merged key by key, turned into rules, and looked up.
+
+Rule files of any dialect are read here; an unreadable file is an error, never a policy without rules.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Wildcards: `*` is any run of characters, `?` exactly one, everything else itself (opencode-zh.md 4.2, brutus.md).
+"""The one glob engine: tokens of a pattern, matching in linear time, and overlap of two patterns. Pure.
 
-The whole value must match. A pattern that ends in ` *` also matches without that tail: `git *` matches `git`.
-Matching never backtracks. A pattern of literal texts and stars is cut at its stars; the first piece must stand at the
-start of the value and the last at its end, and each piece between is searched once, from the end of the one before. The
-earliest position is always sufficient, because a star can match everything that a later position would skip. Other
-patterns keep all positions that they may have reached.
+Wildcards: `*` is any run of characters, `?` exactly one, everything else itself (opencode-zh.md 4.2, brutus.md). The
+whole value must match. A pattern that ends in ` *` also matches without that tail: `git *` matches `git`. Matching never
+backtracks. A pattern of literal texts and stars is cut at its stars; the first piece must stand at the start of the
+value and the last at its end, and each piece between is searched once, from the end of the one before. The earliest
+position is always sufficient, because a star can match everything that a later position would skip. Other patterns keep
+all positions that they may have reached. Paths as in .gitignore are matched name by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A policy that also denies agents access to the ledger itself. Hardened only; no rule or grant lifts it. Pure."""
+"""A policy that also denies agents access to the ledger itself. Hardened only; no rule or grant lifts it. Pure.
+
+It finds lines that would answer in place of a person, and paths of the data folder and of the settings that hold hooks
+and bridges.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The files that one spelling of a path may mean, for rules that deny and ask. Pure; facts about links are passed in.
+"""Paths as programs may read them: every file that one spelling may mean, and paths that lead out of the project.
 
-`~`, `..` with and without links, `/proc/self/cwd`, escapes of URLs and the two forms of accented letters: each reading
-of the path is one absolute path.
+For rules that deny and ask. Pure; facts about links are passed in. `~`, `..` with and without links, `/proc/self/cwd`,
+escapes of URLs and the two forms of accented letters: each reading of a path is one absolute path. Paths below an
+unknown folder or home are in no project, and no rule that allows covers them.
 """
 
 from __future__ import annotations

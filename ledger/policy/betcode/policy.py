@@ -1,4 +1,4 @@
-"""The dialect `betcode`: a call is split into units, and the strictest verdict on a unit counts."""
+"""The dialect `betcode`: judging of units by tiers, then grants, then ask (betcode.md, "Permission Rule Matching")."""
 
 from __future__ import annotations
 

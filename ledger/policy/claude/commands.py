@@ -1,4 +1,7 @@
-"""Claude Code's rules and one call's grants, applied to one command or file."""
+"""Claude Code's rules and one call's grants, applied to one command or path; commands that run without a rule.
+
+Read-only commands, and the files that a command names, are judged by the tables of programs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy of the dialect `claude`: deny, then ask, then allow, over all layers together."""
+"""The dialect `claude`: deny, then ask, then allow, over all layers together; every tool but Bash is judged here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Judging of a command line or call by Codelia's rules: deny, then allow, else confirm (codelia.md 5 and 6.4)."""
+"""Judging of a command line or call by Codelia's rules: deny, then allow, else confirm (codelia.md 5 and 6.4).
+
+Also the options of the dialect, and its built-in allow rules (codelia.md 7.1 and 7.2): a layer below all others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy of the dialect `codelia` (codelia.md)."""
+"""The policy of the dialect `codelia` (codelia.md), and the rules that a "remember" stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Rules of Codelia's `config.json`: objects with `tool` and at most `command`, `command_glob` and `skill_name`."""
+"""Rules of Codelia's `config.json`, and lines as Codelia splits them: white space collapsed, cut at operators.
+
+A rule is an object with `tool` and at most `command`, `command_glob` and `skill_name`. The splitting (codelia.md 6.1
+and 6.4) copies the source with its blind spots: `&`, newlines, substitutions and here-documents. The hardened profile
+analyses the line a second time with `ledger.policy.shell`.
+"""
 
 from __future__ import annotations
 

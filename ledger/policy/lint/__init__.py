@@ -1,4 +1,7 @@
-"""Checks of well-formed rules that never decide, never allow, can be evaded, or name nothing. Pure."""
+"""Checks of well-formed rules that never decide, never allow, can be evaded, or name nothing. Pure.
+
+Commands are tried against the policy in either profile, so that only verified problems are reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy of the dialect `opencode`: permission and pattern rules, the last match decides."""
+"""The dialect `opencode`: permission and pattern rules, the last match decides."""
 
 from __future__ import annotations
 

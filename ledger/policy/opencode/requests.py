@@ -1,4 +1,8 @@
-"""OpenCode 1.18 requests: a permission, its patterns, and directories outside the project. Also the names of permissions."""
+"""OpenCode 1.18 requests: a permission, its patterns, and directories outside the project; names of permissions.
+
+Also the places of a call, and the words that identify a command (opencode.md, "Command Arity System"): the longest entry
+whose words begin the command applies; a program without an entry counts for one word. Options count as words.
+"""
 
 from __future__ import annotations
 

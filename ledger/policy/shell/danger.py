@@ -1,7 +1,7 @@
-"""Dangers of a command beyond its name: wrappers, builtins that change the shell, and dangerous arguments.
+"""Dangers of a command beyond its name: wrappers, builtins that change the shell, dangerous arguments, unknown words.
 
-A danger only ever turns an allow into an ask. All words must be resolved: for a program of the table, a word that is
-not literal is dangerous by itself.
+A danger only ever turns an allow into an ask. For a program of the table, a word that is not literal is dangerous by
+itself, unless its kind of word may have any value (`unknown_word`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Files that the words of a command may name, as shell globs. Pure; for deny and ask rules only.
+"""Files that the words of a command may name, as shell globs, and the rules about files applied to them. Pure.
 
-Deliberately broad: any possible file counts, wherever it stands in a word (`--from-file=x`, `-sfx`, `a=x`, `@x`,
-`HEAD:x`, `load("x")`). The program's table, if any, excludes words that are not files: sub-commands, targets, patterns,
-texts.
+For deny and ask rules only. Deliberately broad: any possible file counts, wherever it stands in a word
+(`--from-file=x`, `-sfx`, `a=x`, `@x`, `HEAD:x`, `load("x")`). The program's table, if any, excludes words that are not
+files: sub-commands, targets, patterns, texts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The value types of the shell analysis, and the interface of a dialect's rules.
+"""Value types of the shell analysis, the order in which commands may run, and the interface of a dialect's rules.
 
-Everything here is a value or a small interface. A dialect reads `Analysis` and `ShellCommand` and implements
-`CommandRules`; `ledger.policy.shell.hardened` combines the two and is the same for all dialects.
+A dialect reads `Analysis` and `ShellCommand` and implements `CommandRules`; `ledger.policy.shell.hardened` combines the
+two and is the same for all dialects. `directories` interprets `Step`.
 """
 
 from __future__ import annotations

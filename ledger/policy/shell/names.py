@@ -1,4 +1,4 @@
-"""Plain names of programs, independent of path, version, case and vendor's prefix."""
+"""Plain names of programs, independent of path, version, case and vendor's prefix; names of variables that may be set."""
 
 from __future__ import annotations
 

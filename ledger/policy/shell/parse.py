@@ -1,4 +1,4 @@
-"""All commands of a line at any depth, found with tree-sitter-bash. Pure.
+"""All commands of a line at any depth, found with tree-sitter-bash, and the budget of one analysis. Pure.
 
 For deny and ask rules and for OpenCode's patterns only. Commands that the parser does not understand are missing, so a
 line that is not plain always asks. Work is bounded by counted steps, never by a clock.

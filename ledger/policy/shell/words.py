@@ -1,4 +1,4 @@
-"""Quote removal: conversion of the source text of one word to the shell's value; and words that may be options. Pure and linear."""
+"""Quote removal of one word, and checks of a line before it is parsed: length, characters, continued lines. Pure and linear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The subjects of a call, and `Bash(…)` specifiers matched with commands: by words for deny and ask, narrowly for allow."""
+"""Subjects of a call matched with rules: commands (`Bash(…)`), hosts (`WebFetch(domain:…)`); grants as rules.
+
+Commands are matched by words for deny and ask, narrowly for allow. In a host pattern `*` is any text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`Tool` and `Tool(specifier)` rules, as BetCode and Claude Code write them in `{"permissions": {"allow": […], …}}`."""
+"""`Tool` and `Tool(specifier)` rules, as BetCode and Claude Code write them in `{"permissions": {"allow": […], …}}`.
+
+Also the options of such a policy and its frame.
+"""
 
 from __future__ import annotations
 

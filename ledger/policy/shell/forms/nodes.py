@@ -1,4 +1,4 @@
-"""Values of a program table: a program or sub-command, its options, and the kinds of its operands."""
+"""Values of a program table and of the normal form that it gives a command; tables are decoded when first asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons why an allow rule does not cover a command, judged by the command's normal form. Pure."""
+"""Reasons why an allow rule does not cover a command, by its normal form, and the paths that a command names. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Reduction of a command's words to its normal form. Pure, and linear in the words."""
+"""Reduction of a command's words to its normal form, which can be shown in words and as JSON. Pure, linear in the words.
+
+Programs of `sed` and `awk` are plain texts if they only print their input. `awk` is read token by token, and unknown
+tokens are refused. Also refused: running or writing (`system`, pipes, `getline`, `print > file`), access beyond the
+input (`ENVIRON`, `ARGV`, `PROCINFO`), user-defined functions, and places where implementations disagree if `/` divides
+or begins a regular expression.
+"""
 
 from __future__ import annotations
 

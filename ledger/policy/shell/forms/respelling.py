@@ -1,4 +1,8 @@
-"""Deny and ask rules matched against normal forms: a command is respelled in the way that a rule is written. Pure."""
+"""Deny and ask rules matched against other spellings of a command: by its normal form, or by its options in any order. Pure.
+
+A command is respelled in the way that a rule is written. A near miss turns an allow into an ask: a rule's options
+reordered or abbreviated, or its command behind a program that no table knows.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The strict reader of the larger plain grammar: loops, conditions, groups, variables, substitutions, here-documents.
 
-`read` decides if a line belongs to the grammar, and returns every command of the line with the values of its variables.
+`read` decides if a line belongs to the grammar, and returns every command that would run: loops over known words are
+unrolled, and variables are replaced by their values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The syntax tree of the strict reader. Values only."""
+"""The syntax tree of the strict reader, and the position in the source text from which it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known properties of the output of substitutions: a number, a name, or lines that are paths."""
+"""Values of words, variables and outputs of substitutions, as far as they are known before the line runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of wrappers, of builtins that change the shell, and of dangerous arguments."""
+"""Tables of wrappers, builtins that change the shell, dangerous arguments, effects of programs, and files."""
 
 from __future__ import annotations
 
