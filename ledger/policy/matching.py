@@ -418,7 +418,6 @@ PathMatcher = Callable[[str], bool]
 """A predicate on a path relative to the pattern's root."""
 
 _ANY: Final = "**"
-_PATTERNS_MAX: Final = 4_096
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
