@@ -35,7 +35,22 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         made = f"`{self.command}` at {self.commit}, {self.date}; {self.machine}:"
-        return "\n".join((made, "", *self.table))
+        return "\n".join((made, "", *narrow(self.table)))
+
+
+def narrow(table: Sequence[str]) -> list[str]:
+    """Return a table of ratios without the least and the most of the rounds, and without the value of each base."""
+    headings, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in table)
+    if "compared with" not in headings:
+        return list(table)
+    fsyncs = {cells[headings.index("appendfsync")] for cells in lines}
+    kept = [name for name in headings if name != "compared with" and (name != "appendfsync" or len(fsyncs) > 1)]
+    rows = [dict(zip(headings, cells, strict=True)) for cells in lines]
+    for row in rows:
+        base = re.sub(r" [\d.,]+$", "", row["compared with"])
+        median, ratio = (re.sub(r" \(.*\)", "", row[name]) for name in ("median", "ratio"))
+        row |= {"median": median, "ratio": f"{ratio} {base}".strip()}
+    return markdown(kept, ([row[name] for name in kept] for row in rows))
 
 
 def kept() -> dict[str, Kept]:
