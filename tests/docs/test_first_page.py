@@ -58,6 +58,24 @@ def test_the_lines_of_langgraph_are_those_of_the_example_that_the_journeys_run()
     assert [line for line in program.splitlines() if line not in example] == []
 
 
+PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
+MOST_PAGES: Final = 70
+
+
+def test_there_are_few_pages_and_the_first_one_leads_to_each() -> None:
+    assert len(PAGES) <= MOST_PAGES, "a page more takes the place of another: one page an idea"
+    linked = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#:]+)", PAGE)}
+    decisions = ROOT / "docs" / "contributing" / "decisions"
+    listed = {
+        (decisions / link).resolve() for link in re.findall(r"\]\(([^)#:]+)", (decisions / "README.md").read_text())
+    }
+    assert [page.name for page in PAGES if page not in linked | listed and page != ROOT / "docs" / "README.md"] == []
+
+
+def test_alert_rules_stand_in_their_file_alone() -> None:
+    assert [page.name for page in PAGES if re.search(r"^\s*- alert:", page.read_text(), re.MULTILINE)] == []
+
+
 GUIDES: Final = {
     "A team's Redis": ("run-for-a-team.md",),
     "Answer on a phone": ("first-hour.md", "answer-from-your-phone.md"),
