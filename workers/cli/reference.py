@@ -13,7 +13,7 @@ import click
 from workers.cli import EPILOG, cli
 from workers.cli.options import DocumentedCommand
 
-Option: TypeAlias = tuple[str, str]
+WrittenOption: TypeAlias = tuple[str, str]
 """An option as the help writes it, and its meaning."""
 
 SHARED_BY: Final = 4
@@ -68,23 +68,23 @@ def _below(context: click.Context) -> Iterator[click.Context]:
             yield from _below(own)
 
 
-def _shared(contexts: list[click.Context]) -> list[Option]:
+def _shared(contexts: list[click.Context]) -> list[WrittenOption]:
     """Return the options with the same words in many commands, the most common first; one for each name."""
     count = Counter(option for context in contexts for option in _options(context))
     common = [option for option, times in count.most_common() if times >= SHARED_BY]
     return list({_name(option): option for option in reversed(common)}.values())[::-1]
 
 
-def _options(context: click.Context) -> list[Option]:
+def _options(context: click.Context) -> list[WrittenOption]:
     """Return the options of a command as its help writes them, each with its meaning."""
     return [record for param in context.command.params if (record := param.get_help_record(context)) and record[1]]
 
 
-def _name(option: Option) -> str:
+def _name(option: WrittenOption) -> str:
     return option[0].split(" ")[0]
 
 
-def _option_table(options: list[Option]) -> Iterator[str]:
+def _option_table(options: list[WrittenOption]) -> Iterator[str]:
     if options:
         yield "| option | |"
         yield "|---|---|"
@@ -92,7 +92,7 @@ def _option_table(options: list[Option]) -> Iterator[str]:
         yield ""
 
 
-def _command(context: click.Context, shared: list[Option]) -> Iterator[str]:
+def _command(context: click.Context, shared: list[WrittenOption]) -> Iterator[str]:
     command = context.command
     yield f"### {context.command_path.removeprefix('permission-ledger ')}\n"
     yield f"```\n{' '.join(command.get_usage(context).removeprefix('Usage: ').split())}\n```\n"
