@@ -76,7 +76,7 @@ _CLASSES: Final = {
     "brutus": "ledger.policy.brutus:BrutusDialect",
     "claude": "ledger.policy.claude.policy:ClaudeDialect",
     "codelia": "ledger.policy.codelia.dialect:CodeliaDialect",
-    "opencode": "ledger.policy.opencode.policy:OpenCodeDialect",
+    "opencode": "ledger.policy.opencode.dialect:OpenCodeDialect",
 }
 
 DEFAULT_DIALECT: Final = "opencode"
