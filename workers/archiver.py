@@ -44,10 +44,12 @@ class ArchiverPace(msgspec.Struct, frozen=True, kw_only=True):
     above_bytes: int | None = None
 
 
-def work_of(rule: SealRule, pace: ArchiverPace) -> Work:
-    """Return the work of an archiver with a rule."""
+def work_of(rule: SealRule, pace: ArchiverPace, to: str | None = None) -> Work:
+    """Return the work of an archiver with a rule; `to` sets the archive first."""
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
+        if to is not None:
+            await archive_of(ledger.store).set_url(to)
         await Archiver(ledger, rule, pace).run(stop)
 
     return work

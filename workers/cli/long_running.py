@@ -1,4 +1,4 @@
-"""`worker`, `serve`, `up` and `demo`, which run until they are stopped; and `server-user`, which a server needs first."""
+"""`worker`, `serve` and `demo`, which run until they are stopped; and `server-user`, which a server needs first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import click
 
-from ledger import InputError, Timeouts
+from ledger import InputError
 from ledger.core.errors import LedgerError
-from ledger.core.timeouts import RunLimits
 from workers.cli.base import command, exit_of, run_async, seconds
-from workers.cli.options import adding, index_file_option, with_deadlines, with_run_limits
+from workers.cli.options import adding, index_file_option, with_gateway
 from workers.cli.output import CommandOutput, talk
 from workers.runtime import logs
 from workers.runtime.process import Work
@@ -23,7 +22,7 @@ from workers.runtime.process import serve as serve_work
 log = logging.getLogger(__name__)
 
 
-log_options: Final = adding(
+with_log: Final = adding(
     click.option(
         "--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="On stderr."
     ),
@@ -59,20 +58,13 @@ def run_logged(
     return run_async(logged)
 
 
-@click.group(short_help="Run one worker: expiry, projector, notifier and others.")
+@click.group(short_help="Run one worker: expiry (TTL scheduler), projector, indexer and others.")
 def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
 
 
 _parent_option = click.option(
     "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
-)
-
-rules_option = click.option(
-    "--rules",
-    multiple=True,
-    metavar="[DIALECT=]FILE",
-    help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
 )
 
 
@@ -86,7 +78,7 @@ def _worker_command(name: str, *examples: str) -> Callable[[Callable[..., Work]]
             with_json=False,
             help=work_of.__doc__,
         )
-        @log_options
+        @with_log
         @_parent_option
         def run(*, url: str | None, log_level: str, log_format: str, with_parent: int | None, **own: Any) -> int | None:
             work = work_of(**own)
@@ -102,7 +94,7 @@ def _worker_command(name: str, *examples: str) -> Callable[[Callable[..., Work]]
 
 @_worker_command("expiry", "", " --log-level info --log-format json")
 def _expiry() -> Work:
-    """End pending requests whose deadline has passed."""
+    """End pending requests whose deadline (TTL) has passed: the scheduler of timeouts."""
     from workers.expiry import run  # noqa: PLC0415 - the scheduler is slow to import
 
     return run
@@ -110,7 +102,7 @@ def _expiry() -> Work:
 
 @_worker_command("projector", "", " --log-level info --log-format json")
 def _projector() -> Work:
-    """Keep the views up to date with the streams."""
+    """Keep the views (read models) up to date with the streams: lists, counts, metrics."""
     from workers.projector import run  # noqa: PLC0415 - as its sibling
 
     return run
@@ -134,21 +126,25 @@ def _notifier(*, config: Path) -> Work:
 
 @_worker_command("indexer", "", " --file ./search.sqlite --log-level info")
 @index_file_option
-def _indexer(*, file: Path | None) -> Work:
+@click.option("--standby", is_flag=True, help="While another indexer writes the file, wait, and take over after it.")
+def _indexer(*, file: Path | None, standby: bool) -> Work:
     """Keep an index of requests, in which `search` and the gateway find them by words, people, projects and more."""
     from workers.indexer.schema import default_file  # noqa: PLC0415 - slow to import
     from workers.indexer.worker import work_of  # noqa: PLC0415 - as above
 
-    return work_of(file or default_file())
+    return work_of(file or default_file(), waits=standby)
 
 
 @_worker_command("archiver", "", " --older-than 90d --every 6h --log-level info")
+@click.option("--to", metavar="URL", help="Set the archive of this ledger first, as `archive --to` does.")
 @click.option("--older-than", metavar="DURATION", help="Open sessions without an event for so long (default: 30d).")
 @click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
 @click.option("--every", metavar="DURATION", default="1h", show_default=True, help="The interval between two rounds.")
 @click.option("--when-memory-above", metavar="SIZE", help="Only while a server uses more memory: 512MB, 2GB.")
-def _archiver(*, older_than: str | None, project: str | None, every: str, when_memory_above: str | None) -> Work:
-    """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to has set the place."""
+def _archiver(
+    *, to: str | None, older_than: str | None, project: str | None, every: str, when_memory_above: str | None
+) -> Work:
+    """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to may have set the place."""
     from workers.archiver import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
     from workers.cli.archive import memory_bound, seal_rule  # noqa: PLC0415 - as above
 
@@ -156,54 +152,7 @@ def _archiver(*, older_than: str | None, project: str | None, every: str, when_m
     if interval is None:
         raise InputError("--every is a duration like `1h`")
     pace = ArchiverPace(every_seconds=interval, above_bytes=memory_bound(when_memory_above))
-    return work_of(seal_rule(older_than, project), pace)
-
-
-@command(
-    "permission-ledger up",
-    "permission-ledger up --home ./ledger-data",
-    "permission-ledger up --notify notify.toml",
-    "permission-ledger up --rules opencode.json --unattended 8h",
-    with_json=False,
-)
-@click.option(
-    "--home", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="The data folder to use."
-)
-@click.option(
-    "--listen",
-    metavar="ADDRESS",
-    help="The gateway's address: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
-)
-@click.option(
-    "--host",
-    "hosts",
-    metavar="NAME|URL",
-    multiple=True,
-    help="Another name by which the gateway is called; as a URL, also by browsers. Repeatable.",
-)
-@click.option(
-    "--notify",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    envvar="PERMISSION_LEDGER_NOTIFY",
-    help="Run a notifier too, with this configuration (default: PERMISSION_LEDGER_NOTIFY).",
-)
-@rules_option
-@with_deadlines
-@with_run_limits
-@log_options
-def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
-    """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
-
-    The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
-    Rules and deadlines are the gateway's, for sessions that state none.
-    """
-    from workers.runtime.place import LedgerPlace  # noqa: PLC0415 - only this command needs it
-    from workers.up import UpOptions  # noqa: PLC0415
-    from workers.up import up as run_up  # noqa: PLC0415
-
-    place, wanted = LedgerPlace(url, home), UpOptions(**said)
-    return run_logged("up", lambda: run_up(place, CommandOutput().line, wanted), wanted.log_level, wanted.log_format)
+    return work_of(seal_rule(older_than, project), pace, to)
 
 
 @command("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger", with_json=False)
@@ -253,111 +202,21 @@ def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -
     "permission-ledger serve --listen unix:/run/permission-ledger/gateway.sock",
     with_json=False,
 )
-@click.option(
-    "--listen",
-    "addresses",
-    metavar="ADDRESS",
-    multiple=True,
-    help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
-)
-@click.option("--public-url", metavar="URL", help="The address that browsers use, if it differs (behind TLS).")
-@click.option(
-    "--host",
-    "hosts",
-    metavar="NAME|URL",
-    multiple=True,
-    help="Another name by which it is called; as a URL, also by browsers. Repeatable.",
-)
-@click.option(
-    "--trusted-proxy",
-    "trusted_proxies",
-    metavar="ADDRESS",
-    multiple=True,
-    help="Trust X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
-)
-@rules_option
-@with_deadlines
-@with_run_limits
-@click.option(
-    "--quota",
-    "quotas",
-    metavar="NAME=NUMBER",
-    multiple=True,
-    envvar="PERMISSION_LEDGER_QUOTAS",
-    help="Limits of one token: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
-)
-@click.option(
-    "--reads-kept",
-    metavar="DURATION",
-    envvar="PERMISSION_LEDGER_READS_KEPT",
-    help="Retention of the records that `access` lists (default: 90d).",
-)
-@click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
-@click.option(
-    "--no-masks", is_flag=True, help="Store and show secrets in commands as they are; the log then holds them for good."
-)
-@click.option(
-    "--link-answers",
-    type=click.Choice(["once", "session", "always"]),
-    default="once",
-    envvar="PERMISSION_LEDGER_LINK_ANSWERS",
-    show_envvar=True,
-    help="The longest-lasting allow that links in notifications may give (default: once).",
-)
-@click.option(
-    "--no-names-in-metrics",
-    is_flag=True,
-    envvar="PERMISSION_LEDGER_NO_NAMES_IN_METRICS",
-    show_envvar=True,
-    help="Count answers in /metrics without the names of who gave them.",
-)
-@click.option(
-    "--oidc", metavar="FILE", type=_FILE, help="People sign in at an OpenID Connect provider; off without it."
-)
-@click.option("--proxy-sign-in", "proxy", metavar="FILE", type=_FILE, help="People sign in at a proxy in front.")
-@click.option(
-    "--push-contact",
-    metavar="EMAIL",
-    envvar="PERMISSION_LEDGER_PUSH_CONTACT",
-    help="Let people enable push messages; the address is for operators of push services. Needs the extra `push`.",
-)
-@click.option(
-    "--push-service",
-    "push_services",
-    metavar="HOST",
-    multiple=True,
-    envvar="PERMISSION_LEDGER_PUSH_SERVICES",
-    help="Another push service that may be called, HOST or HOST:PORT; repeatable (default: the browsers' own).",
-)
-@log_options
+@with_gateway
+@with_log
 @click.option("--inherit", "inherited", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option(
     "--with-parent", "parent", type=int, hidden=True, help="End when this process is not the parent any more."
 )
 def serve(
-    *,
-    attended: str | None,
-    unattended: str | None,
-    approval_lifetime: str | None,
-    claim_timeout: str | None,
-    no_masks: bool,
-    no_names_in_metrics: bool,
-    log_level: str,
-    log_format: str,
-    **typed: Any,
+    *, parent: int | None, inherited: tuple[int, ...], log_level: str, log_format: str, url: str | None, **typed: Any
 ) -> int | None:
     """Serve the ledger over HTTP: an inbox for people, an API for agents. Any number may run on one ledger.
 
     Prints the address and a link that signs one browser in, once. The deadlines are those of sessions that state none.
     """
-    from workers.gateway.command import ServeOptions, serve_until_stopped  # noqa: PLC0415 - slow to import
+    from workers.gateway.command import read_options, serve_until_stopped  # noqa: PLC0415 - slow to import
 
-    wanted = ServeOptions(
-        timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
-        limits=RunLimits.read(approval_lifetime, claim_timeout, are_options=True),
-        masks=False if no_masks else None,
-        names_in_metrics=not no_names_in_metrics,
-        **typed,
-    )
+    wanted = read_options(url=url, parent=parent, inherited=inherited, **typed)
     serve = partial(serve_until_stopped, wanted, CommandOutput().line)
     return run_logged("gateway", serve, log_level, log_format, parent=wanted.parent)

@@ -82,6 +82,102 @@ with_deadlines: Final = adding(*(click.option(name, metavar="DURATION", help=tex
 with_run_limits: Final = adding(*(click.option(name, metavar="DURATION", help=of) for name, of in _RUN_HELP.items()))
 """The arguments `approval_lifetime` and `claim_timeout`, each a text or None."""
 
+with_gateway: Final = adding(
+    click.option(
+        "--listen",
+        "addresses",
+        metavar="ADDRESS",
+        multiple=True,
+        help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
+    ),
+    click.option("--public-url", metavar="URL", help="The address that browsers use, if it differs (behind TLS)."),
+    click.option(
+        "--host",
+        "hosts",
+        metavar="NAME|URL",
+        multiple=True,
+        help="Another name by which it is called; as a URL, also by browsers. Repeatable.",
+    ),
+    click.option(
+        "--trusted-proxy",
+        "trusted_proxies",
+        metavar="ADDRESS",
+        multiple=True,
+        help="Trust X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
+    ),
+    click.option(
+        "--rules",
+        multiple=True,
+        metavar="[DIALECT=]FILE",
+        help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
+    ),
+    with_deadlines,
+    with_run_limits,
+    click.option(
+        "--quota",
+        "quotas",
+        metavar="NAME=NUMBER",
+        multiple=True,
+        envvar="PERMISSION_LEDGER_QUOTAS",
+        help="Limits of one token: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
+    ),
+    click.option(
+        "--reads-kept",
+        metavar="DURATION",
+        envvar="PERMISSION_LEDGER_READS_KEPT",
+        help="Retention of the records that `access` lists (default: 90d).",
+    ),
+    click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network."),
+    click.option(
+        "--no-masks",
+        is_flag=True,
+        help="Store and show secrets in commands as they are; the log then holds them for good.",
+    ),
+    click.option(
+        "--link-answers",
+        type=click.Choice(["once", "session", "always"]),
+        default="once",
+        envvar="PERMISSION_LEDGER_LINK_ANSWERS",
+        show_envvar=True,
+        help="The longest-lasting allow that links in notifications may give (default: once).",
+    ),
+    click.option(
+        "--no-names-in-metrics",
+        is_flag=True,
+        envvar="PERMISSION_LEDGER_NO_NAMES_IN_METRICS",
+        show_envvar=True,
+        help="Count answers in /metrics without the names of who gave them.",
+    ),
+    click.option(
+        "--oidc",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="People sign in at an OpenID Connect provider; off without it.",
+    ),
+    click.option(
+        "--proxy-sign-in",
+        "proxy",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="People sign in at a proxy in front.",
+    ),
+    click.option(
+        "--push-contact",
+        metavar="EMAIL",
+        envvar="PERMISSION_LEDGER_PUSH_CONTACT",
+        help="Let people enable push messages; the address is for operators of push services. Needs the extra `push`.",
+    ),
+    click.option(
+        "--push-service",
+        "push_services",
+        metavar="HOST",
+        multiple=True,
+        envvar="PERMISSION_LEDGER_PUSH_SERVICES",
+        help="Another push service that may be called, HOST or HOST:PORT; repeatable (default: the browsers' own).",
+    ),
+)
+"""The options of a gateway, for `serve` and `up`: the arguments of `workers.gateway.command.read_options`."""
+
 index_file_option: Final = click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),

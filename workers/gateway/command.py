@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -73,21 +73,31 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """File descriptors of listening sockets that were handed down."""
 
 
+def read_options(
+    *,
+    attended: str | None,
+    unattended: str | None,
+    approval_lifetime: str | None,
+    claim_timeout: str | None,
+    no_masks: bool,
+    no_names_in_metrics: bool,
+    **typed: Any,
+) -> ServeOptions:
+    """Return the options from their texts on the command line. Raises InputError."""
+    return ServeOptions(
+        timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
+        limits=RunLimits.read(approval_lifetime, claim_timeout, are_options=True),
+        masks=False if no_masks else None,
+        names_in_metrics=not no_names_in_metrics,
+        **typed,
+    )
+
+
 async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
     """Run a gateway until the process is told to stop. Raises InputError, SetupError, StoreError."""
     folder = LedgerPlace(wanted.url, None).folder
     addresses = [parse_address(one) for one in wanted.addresses] or _default_addresses(folder)
-    if wanted.no_tokens and not all(one.is_local for one in addresses):
-        raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
-    for host in wanted.hosts:
-        check_host(host)
-    if wanted.public_url is not None:
-        check_public_url(wanted.public_url)
-    for proxy in wanted.trusted_proxies:
-        check_proxy(proxy)
-    _check_push(wanted)
-    # An error in a rule file is reported at the start, not at the first ask.
-    settings_here = _settings(wanted, await read_rule_files(wanted.rules), _identity(wanted))
+    settings_here = await checked_settings(wanted)
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
         with ExitStack() as stack:
@@ -108,6 +118,23 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
 
     with exporting_spans():
         await serve(work, wanted.url, parent=wanted.parent, masks=wanted.masks)
+
+
+async def checked_settings(wanted: ServeOptions) -> GatewaySettings:
+    """Return the settings but for the public address, everything checked that needs no ledger.
+
+    An error in a rule file is reported at the start, not at the first ask. Raises InputError, SetupError.
+    """
+    if wanted.no_tokens and not all(parse_address(one).is_local for one in wanted.addresses):
+        raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
+    for host in wanted.hosts:
+        check_host(host)
+    if wanted.public_url is not None:
+        check_public_url(wanted.public_url)
+    for proxy in wanted.trusted_proxies:
+        check_proxy(proxy)
+    _check_push(wanted)
+    return _settings(wanted, await read_rule_files(wanted.rules), _identity(wanted))
 
 
 def _listeners(wanted: ServeOptions, addresses: Sequence[ListenAddress]) -> list[socket.socket]:
@@ -218,13 +245,13 @@ async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: S
     return [*lines, f"  inbox      {link}", "             (signs one browser in, once, within 15 minutes)"]
 
 
-def gateway_sockets(folder: Path | None, wanted: str | None) -> list[socket.socket]:
-    """Return a TCP socket of this machine, and the data folder's socket unless another gateway has it already.
+def gateway_sockets(folder: Path | None, addresses: Sequence[str]) -> list[socket.socket]:
+    """Return the sockets of these addresses, and the data folder's socket unless another gateway has it already.
 
-    Without `wanted`, any free port is used when the usual one is taken. Raises InputError, SetupError.
+    Without an address, any free port is used when the usual one is taken. Raises InputError, SetupError.
     """
-    if wanted is not None:
-        return [listen(parse_address(wanted)), *_of_folder(folder)]
+    if addresses:
+        return [*(listen(parse_address(one)) for one in addresses), *_of_folder(folder)]
     try:
         over_tcp = listen(ListenAddress(host="127.0.0.1", port=PORT_DEFAULT))
     except SetupError:
@@ -241,13 +268,15 @@ def _of_folder(folder: Path | None) -> list[socket.socket]:
         return []  # another gateway of the same ledger answers there
 
 
-async def how_to_get_in(ledger: Ledger, listeners: Sequence[socket.socket]) -> list[str]:
+async def how_to_get_in(ledger: Ledger, wanted: ServeOptions, listeners: Sequence[socket.socket]) -> list[str]:
     """Return lines for a person: the addresses, and a link that signs a browser in."""
-    link = await sign_in_link(ledger.tokens, public_url_of(listeners), default_actor_name())
+    addresses = ["", *(f"  {url_of(one)}" for one in listeners), ""]
+    public_url = (wanted.public_url or public_url_of(listeners)).rstrip("/")
+    if wanted.no_tokens:
+        return [*addresses, "Open the inbox:", f"  {public_url}/"]
+    link = await sign_in_link(ledger.tokens, public_url, default_actor_name())
     return [
-        "",
-        *(f"  {url_of(one)}" for one in listeners),
-        "",
+        *addresses,
         "Open the inbox (signs one browser in, once; `permission-ledger inbox` makes another link):",
         f"  {link}",
         f"  It is good for {SIGN_IN_LINK_MINUTES} minutes.",

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ledger.core.errors import InputError, SetupError
-from ledger.core.regular_files import locked
+from ledger.core.regular_files import is_held, locked
 from ledger.stores.port import START, Position
 from projections.search_rows import (
     TEXT_CHARS,
@@ -238,6 +238,12 @@ class IndexFile(OpenIndex):
         except BaseException:
             os.close(self._lock)
             raise
+
+    @staticmethod
+    def is_written(path: Path) -> bool:
+        """Return whether another process writes an index."""
+        lock = path.with_name(f"{path.name}.lock")
+        return lock.exists() and is_held(lock)
 
     def close(self) -> None:
         super().close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -121,11 +122,20 @@ class IndexPace(msgspec.Struct, frozen=True, kw_only=True):
     """The interval of attempts to empty the database's own log while a reader is in the way."""
 
 
-def work_of(file: Path, pace: IndexPace | None = None, ready: Callable[[], None] = lambda: None) -> Work:
-    """Return the work of an indexer on a file."""
+STANDBY_SECONDS: Final = 5.0
+
+
+def work_of(
+    file: Path, pace: IndexPace | None = None, ready: Callable[[], None] = lambda: None, *, waits: bool = False
+) -> Work:
+    """Return the work of an indexer on a file. `waits`: until no other indexer writes it."""
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
-        await run(ledger, stop, file, pace, ready)
+        while waits and IndexFile.is_written(file) and not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), STANDBY_SECONDS)
+        if not stop.is_set():
+            await run(ledger, stop, file, pace, ready)
 
     return work
 

@@ -31,6 +31,17 @@ class LedgerPlace:
         self._is_default = home is None and named is None and "PERMISSION_LEDGER_HOME" not in os.environ
 
     @property
+    def data_folder(self) -> Path:
+        """Return the folder of what this machine notes of the ledger: the embedded server's, or the default one."""
+        return self.folder or default_home().absolute()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which a process of ours uses the same ledger."""
+        folder = {} if self.folder is None else {"PERMISSION_LEDGER_HOME": str(self.folder)}
+        return {"PERMISSION_LEDGER_URL": self.url, **folder}
+
+    @property
     def was_running(self) -> bool:
         """Return whether another process already runs the folder's embedded server."""
         if self.folder is None:

@@ -70,27 +70,29 @@ class DataFolder:
         if self.last_engine() != name_and_version:
             write_whole(self.engine, f"{name_and_version}\n".encode())
 
-    def set_log_aside(self) -> int:
-        """Rotate a log that is too large; return the offset at which this start's lines will begin."""
-        try:
-            size = self.log.stat().st_size
-        except FileNotFoundError:
-            return 0
-        if size <= LOG_BYTES_MAX:
-            return size
-        self.log.replace(self.log.with_suffix(".log.1"))
-        return 0
 
-    def log_tail(self, start: int = 0) -> list[str]:
-        """Return the last lines of the log from byte `start` on."""
-        try:
-            with self.log.open("rb") as log:
-                size = log.seek(0, os.SEEK_END)
-                log.seek(max(start, size - LOG_TAIL_BYTES))
-                lines = log.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
-        return [line for line in lines if line.strip()][-LOG_TAIL_LINES:]
+def set_log_aside(log: Path) -> int:
+    """Rotate a log that is too large; return the offset at which this start's lines will begin."""
+    try:
+        size = log.stat().st_size
+    except FileNotFoundError:
+        return 0
+    if size <= LOG_BYTES_MAX:
+        return size
+    log.replace(log.with_suffix(".log.1"))
+    return 0
+
+
+def log_tail(path: Path, start: int = 0, count: int = LOG_TAIL_LINES) -> list[str]:
+    """Return the last lines of a log from byte `start` on."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(start, size - LOG_TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line for line in lines if line.strip()][-count:]
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ledger.core.extras import install_line
 from ledger.core.late_patterns import late_pattern
 from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryError, is_disk_full
+from ledger.stores.embedded.folder import log_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -236,7 +237,7 @@ def launch(binary: ServerBinary, folder: DataFolder, socket: Path, server_lock: 
             check=False,
         )
     if shell.returncode:
-        text = with_log(f"no process could be made for the server of `{folder.path}`; try again", folder.log_tail())
+        text = with_log(f"no process could be made for the server of `{folder.path}`; try again", log_tail(folder.log))
         raise EmbeddedServerError(text, folder=str(folder.path))
 
 

@@ -26,8 +26,10 @@ from ledger.stores.embedded.folder import (
     DataFolder,
     choose_socket,
     forget_socket,
+    log_tail,
     open_folder,
     real_path,
+    set_log_aside,
     socket_url,
     write_whole,
 )
@@ -90,7 +92,7 @@ def shut_down(folder: DataFolder, timeout_s: float) -> None:
         if not patience.pause():
             pid = folder.pid()
             text = f"the server of `{folder.path}` does not end; end it with `kill {pid or '…'}`"
-            log = folder.log_tail()
+            log = log_tail(folder.log)
             raise EmbeddedServerError(
                 launch.with_log(text, log), folder=str(folder.path), pid=pid, refusal=refusal, log=log
             )
@@ -262,7 +264,7 @@ class EmbeddedServer:
             forget_last_socket(folder)
             socket = choose_socket(folder.path)
             write_whole(folder.address, os.fsencode(socket))
-            self._launched = (binary, folder.set_log_aside())
+            self._launched = (binary, set_log_aside(folder.log))
             launch.launch(binary, folder, socket, server_lock)
         finally:
             server_lock.close()
@@ -297,7 +299,7 @@ class EmbeddedServer:
         """Handle a server that ended during the start: ours is a failed start, another user's is replaced by ours."""
         if self._launched:
             binary, log_start = self._launched
-            raise launch.start_failure(folder, binary, folder.last_engine(), folder.log_tail(log_start))
+            raise launch.start_failure(folder, binary, folder.last_engine(), log_tail(folder.log, log_start))
         self._join(folder)
 
     def _not_ready(self, folder: DataFolder, info: probe.ServerInfo | None) -> EmbeddedServerError:
@@ -305,7 +307,7 @@ class EmbeddedServer:
         pid = folder.pid()
         way_out = f"end it with `kill {pid}` and try again" if pid else "try again"
         text = f"the server of `{folder.path}` {state} (waited {self._start_timeout_s:g} s); {way_out}"
-        log = folder.log_tail()
+        log = log_tail(folder.log)
         return EmbeddedServerError(launch.with_log(text, log), folder=str(folder.path), pid=pid, log=log)
 
 

@@ -1,0 +1,286 @@
+"""The one `up` of a data folder: its lock and its state, how it is started in the background, found, and stopped.
+
+`up` and its workers hold `up.lock`; the kernel releases it when the last of them has ended, however that happened. So a
+state that a killed `up` left behind counts only while the lock is held. Of several that start at once, one gets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ledger.core.errors import SetupError, StoreError
+from ledger.core.regular_files import FileLock, is_held, private_file, read_regular
+from ledger.stores.embedded.errors import explained
+from ledger.stores.embedded.folder import log_tail, open_folder, set_log_aside
+from workers.runtime.children import own_command, own_environment
+from workers.transport.gateway_client import GatewayClient
+from workers.transport.place import BridgeError, parse_place
+
+LOCK: Final = "up.lock"
+STATE: Final = "up.json"
+LOG: Final = "up.log"
+LOG_LINES: Final = 12
+
+Starter = Literal["terminal", "detach", "service"]
+
+READY_SECONDS: Final = 120.0
+"""The time to become ready: a server that reads a large log takes its time."""
+
+END_SECONDS: Final = 45.0
+"""The time to end: workers have 10 s each, and the server as long for its last writes."""
+
+TURN_SECONDS: Final = 20.0
+"""The time that a start waits for the workers of a killed `up`, which end by themselves."""
+
+GLANCE_SECONDS: Final = 1.0
+COMING_SECONDS: Final = 15.0
+"""The time that a service manager has to start it."""
+
+ANSWER_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.1
+
+
+class UpState(msgspec.Struct, frozen=True, kw_only=True):
+    """The running `up`. `check`: the address at which its gateway is asked whether it is ready; None without one."""
+
+    process: int
+    host: str
+    since_ms: int
+    started_by: Starter
+    server: str
+    addresses: list[str] = []
+    check: str | None = None
+    workers: dict[str, int] = {}
+    wanted: list[str] = []
+    """The workers that it keeps running."""
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether it runs on this machine: containers may share a data folder, and not their process ids."""
+        return self.host == os.uname().nodename
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its process runs, as far as that can be seen here."""
+        return not self.is_here or _is_alive(self.process)
+
+    @property
+    def missing(self) -> list[str]:
+        """Return the workers that do not run now."""
+        return [name for name in self.wanted if self.is_here and not _is_alive(self.workers.get(name))]
+
+
+class AlreadyUpError(SetupError):
+    """Another `up` runs with this data folder."""
+
+    code = "ALREADY_UP"
+
+
+class Registration:
+    """Our state in the data folder. Raises EmbeddedServerError when it cannot be written."""
+
+    def __init__(self, folder: Path, lock: FileLock, state: UpState) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._state = state
+        self.note()
+
+    @property
+    def handed_down(self) -> int:
+        """Return the descriptor that workers inherit, so that the lock is held until the last has ended."""
+        return self._lock.fileno()
+
+    def note(self, **changes: Any) -> None:
+        """Write the state with these changes."""
+        self._state = msgspec.structs.replace(self._state, **changes)
+        with explained(self._folder), private_file(self._folder / STATE) as file:
+            file.write(msgspec.json.encode(self._state))
+
+
+@asynccontextmanager
+async def registered(folder: Path, server: str, started_by: Starter) -> AsyncIterator[Registration | None]:
+    """Be the folder's `up` while the block runs. None: another one is, and we were started at a terminal.
+
+    Raises AlreadyUpError otherwise, and EmbeddedServerError.
+    """
+    lock = _lock_file(folder)
+    try:
+        if not await _taken(folder, lock):
+            if started_by != "terminal":
+                raise AlreadyUpError(
+                    f"an `up` runs already with the data folder `{folder}`", hint="`permission-ledger status` shows it"
+                )
+            yield None
+            return
+        host, now_ms = os.uname().nodename, time.time_ns() // 1_000_000
+        state = UpState(process=os.getpid(), host=host, since_ms=now_ms, started_by=started_by, server=server)
+        registration = Registration(folder, lock, state)
+        try:
+            yield registration
+        finally:
+            (folder / STATE).unlink(missing_ok=True)
+    finally:
+        lock.close()
+
+
+def _lock_file(folder: Path) -> FileLock:
+    with explained(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FileLock(folder / LOCK)
+
+
+async def _taken(folder: Path, lock: FileLock) -> bool:
+    """Take the lock, also after the workers of a killed `up` have ended."""
+    began = time.monotonic()
+    while not lock.try_exclusive():
+        state = read_state(folder)
+        # Without a state, another one is starting, or somebody looked whether the lock is held.
+        patience = GLANCE_SECONDS if state is None else 0 if state.is_alive else TURN_SECONDS
+        if time.monotonic() - began >= patience:
+            return False
+        await asyncio.sleep(LOOK_SECONDS)
+    return True
+
+
+def is_up(folder: Path) -> bool:
+    """Return whether an `up` of this folder, or a worker of it, runs; makes nothing."""
+    return (folder / LOCK).exists() and is_held(folder / LOCK)
+
+
+def read_state(folder: Path) -> UpState | None:
+    """Return the state of the running `up`; None while there is none, and while it is starting."""
+    if not is_up(folder):
+        return None
+    try:
+        return msgspec.json.decode(read_regular(folder / STATE), type=UpState)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+async def why_not_ready(state: UpState) -> str | None:
+    """Return what is missing until everything works; None when nothing is."""
+    if not state.is_alive:
+        return f"its process {state.process} was killed, and its workers are ending"
+    if state.missing or not state.wanted:
+        return f"not running: {', '.join(state.missing)}" if state.missing else "it is starting"
+    if state.check is None:
+        return None
+    address = state.check
+    try:
+        async with (
+            asyncio.timeout(ANSWER_SECONDS),
+            GatewayClient(lambda: parse_place(address, None), grace=0) as client,
+        ):
+            await client.call("GET", "/readyz")
+    except TimeoutError:
+        return f"the gateway at {address} does not answer"
+    except BridgeError as error:
+        return error.text
+    return None
+
+
+async def start(folder: Path, words: Sequence[str], environment: Mapping[str, str]) -> UpState:
+    """Start `up` in the background unless one runs, and return its state when it is ready.
+
+    Raises StartError with the end of its log, AlreadyUpError, EmbeddedServerError.
+    """
+    open_folder(folder)
+    with explained(folder):
+        begins = set_log_aside(folder / LOG)
+        with os.fdopen(os.open(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as log:
+            process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own program; it returns at once
+                own_command("up", "--started-by", "detach", *words),
+                env={**own_environment(), **environment},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                umask=0o077,
+            )
+    until = time.monotonic() + READY_SECONDS
+    why: str | None = "it is starting"
+    while why is not None and time.monotonic() < until:
+        await asyncio.sleep(LOOK_SECONDS)
+        code = process.poll()
+        state = read_state(folder)
+        if code is not None:
+            raise StartError(code, log_tail(folder / LOG, begins, LOG_LINES))
+        if state is not None and state.process == process.pid:
+            why = await why_not_ready(state)
+    # It lives on, and nobody waits for it.
+    process.returncode = 0
+    if why is not None or state is None:
+        raise StoreError(f"it is not ready after {READY_SECONDS:g} s: {why}; its log is `{folder / LOG}`")
+    return state
+
+
+class StartError(Exception):
+    """An `up` in the background that ended at once, with its exit code and the end of its log."""
+
+    def __init__(self, code: int, log: list[str]) -> None:
+        super().__init__(code)
+        self.code = code
+        self.log = log
+
+
+def log_lines(folder: Path) -> list[str]:
+    """Return the end of the log."""
+    return log_tail(folder / LOG, count=LOG_LINES)
+
+
+async def wait_ready(folder: Path, *, is_coming: bool = False) -> UpState | None:
+    """Return the state of the running `up` once it is ready or the time is over; None when none runs.
+
+    `is_coming`: a service manager starts it, so one that does not run yet has some seconds.
+    """
+    began = time.monotonic()
+    until = began + READY_SECONDS
+    while is_up(folder) or (is_coming and time.monotonic() < began + COMING_SECONDS):
+        state = read_state(folder)
+        if state is not None and (time.monotonic() > until or await why_not_ready(state) is None):
+            return state
+        await asyncio.sleep(LOOK_SECONDS)
+    return None
+
+
+async def stop(folder: Path) -> UpState | None:
+    """End the folder's `up`, and return what it was; None when none ran. Raises SetupError, StoreError."""
+    state = read_state(folder)
+    if state is None:
+        if is_up(folder):
+            raise StoreError(f"an `up` of `{folder}` is starting; try again in a moment")
+        return None
+    if not state.is_here:
+        raise SetupError(
+            f"it runs on `{state.host}`, process {state.process}", hint="stop it there: `permission-ledger down`"
+        )
+    with suppress(ProcessLookupError):
+        os.kill(state.process, signal.SIGTERM)
+    until = time.monotonic() + END_SECONDS
+    while is_up(folder):
+        if time.monotonic() > until:
+            left = [str(pid) for pid in (state.process, *state.workers.values()) if _is_alive(pid)]
+            raise StoreError(f"it does not end; end it with `kill -9 {' '.join(left)}`")
+        await asyncio.sleep(LOOK_SECONDS)
+    return state
+
+
+def _is_alive(pid: int | None) -> bool:
+    try:
+        os.kill(pid or os.getpid(), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return pid is not None
