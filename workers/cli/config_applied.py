@@ -196,7 +196,10 @@ def _why(trust: str, changed: str, path: Path) -> str:
     return "was changed since you trusted it" if changed == str(path) else f"names `{changed}`, which was changed"
 
 
-_INSTEAD_OF_URL: Final = {"up": ("--home", "--url"), "run": ("--gateway", "--url")}
+_INSTEAD_OF_URL: Final = {
+    **dict.fromkeys(("up", "down", "status"), ("--home", "--url")),
+    "run": ("--gateway", "--url"),
+}
 """Options that name another place than a file's `url` does."""
 
 

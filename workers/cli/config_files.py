@@ -34,9 +34,23 @@ ENVIRONMENT: Final[Mapping[str, tuple[str, ...]]] = {
 
 OF_ONE_CALL: Final = frozenset(
     {
-        *("after", "all", "always", "at", "claim", "digest", "dry-run", "failed", "id", "input", "install", "json"),
+        *(
+            "after",
+            "all",
+            "always",
+            "at",
+            "claim",
+            "detach",
+            "digest",
+            "dry-run",
+            "failed",
+            "id",
+            "input",
+            "install",
+            "json",
+        ),
         *("list", "matching", "message", "metadata", "open", "output", "pattern", "permission", "prompt-tool"),
-        *("reason", "round", "settings", "status", "tool", "trust", "uninstall", "undo", "uses-of", "yes"),
+        *("reason", "round", "service", "settings", "status", "tool", "trust", "uninstall", "undo", "uses-of", "yes"),
     }
 )
 """Options that say what one call of a command does. They are no settings, so files have no members for them."""

@@ -53,7 +53,9 @@ _OWN: Final = ("notify", "archive", "archive_older_than", "started_by", "log_lev
 @click.option("--archive-older-than", metavar="DURATION", help="Idle for so long (default: 30d).")
 @with_gateway
 @with_log
-@click.option("--started-by", type=click.Choice(get_args(Starter)), default="terminal", hidden=True)
+@click.option(
+    "--started-by", type=click.Choice(get_args(Starter)), default="terminal", hidden=True, help="What starts it."
+)
 def up(*, url: str | None, home: Path | None, detach: bool, as_service: bool, **typed: Any) -> int | None:
     """Run everything that a ledger needs until Ctrl-C: server, inbox, deadlines (TTL), views and search.
 
@@ -189,7 +191,7 @@ def down(*, url: str | None, home: Path | None, as_service: bool) -> int | None:
 
     async def ended() -> None:
         if as_service:
-            path = service.uninstall()
+            path = service.uninstall(place)
             talk("no service is installed" if path is None else f"{path}: removed")
         state = await background.stop(place.data_folder)
         CommandOutput().line("permission-ledger is not running" if state is None else "permission-ledger is down")

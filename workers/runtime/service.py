@@ -93,11 +93,12 @@ def install(place: LedgerPlace, words: Sequence[str]) -> Path:
     return path
 
 
-def uninstall() -> Path | None:
+def uninstall(place: LedgerPlace) -> Path | None:
     """Stop and remove the service; return its file, None without one. Raises SetupError."""
     path = installed()
     if path is None:
         return None
+    (place.data_folder / URL_FILE).unlink(missing_ok=True)
     if path.suffix == ".service":
         _run("systemctl", "--user", "disable", "--now", f"{NAME}.service")
     else:

@@ -12,7 +12,8 @@ from workers.bridges.hook_entries import hook_words
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
 from workers.cli.hook import CODEX
-from workers.up import UpOptions, _words
+from workers.cli.long_running import serve
+from workers.cli.up import _gateway, _words, up
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,17 @@ def test_the_settings_of_runs_that_an_ask_states_are_those_of_its_session(ledger
     assert settings["when_frozen"] == "deny"
 
 
-def test_up_hands_the_limits_of_runs_to_its_gateway() -> None:
-    words = _words("gateway", UpOptions(approval_lifetime="10m", unattended="8h"), [])
-    assert words == ["serve", "--unattended", "8h", "--approval-lifetime", "10m"]
+def test_up_hands_every_option_of_serve_to_its_gateway() -> None:
+    typed = {"approval_lifetime": "10m", "unattended": "8h", "hosts": ("a", "b"), "oidc": Path("o.toml")}
+    words = _words(_gateway, {**typed, "no_tokens": False, "no_masks": True, "quotas": ()})
+    assert words == [
+        *("--host", "a", "--host", "b", "--unattended", "8h", "--approval-lifetime", "10m"),
+        *("--no-masks", "--oidc", "o.toml"),
+    ]
+    gateways = {str(option.name) for option in _gateway.params}
+    own = {str(option.name) for option in serve.params if not getattr(option, "hidden", False)}
+    assert own - gateways == {"url", "log_level", "log_format"}
+    assert gateways <= {str(option.name) for option in up.params}
 
 
 def test_a_bridge_states_its_deadlines_when_it_opens_the_session() -> None:
