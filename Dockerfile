@@ -33,7 +33,9 @@ LABEL org.opencontainers.image.title="permission-ledger" \
 RUN groupadd --gid 10001 ledger \
     && useradd --create-home --uid 10001 --gid 10001 ledger \
     && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/url \
+    && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/archiver \
     && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/home \
+    && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/archive \
     && install --directory --owner ledger --mode 0755 /var/lib/permission-ledger/acl
 COPY --from=build /opt/permission-ledger /opt/permission-ledger
 ENV PATH=/opt/permission-ledger/bin:$PATH PYTHONUNBUFFERED=1

@@ -1,6 +1,6 @@
 """A LangGraph agent whose tools ask the ledger. The model is scripted, so this runs without a network.
 
-pip install 'permission-ledger[langgraph]'; python examples/langgraph_tools.py
+In a clone: pip install '.[langgraph]'; python examples/langgraph_tools.py
 Answer in another terminal: permission-ledger pending; permission-ledger reply REQUEST once
 """
 

@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK whose tool asks the ledger. The model is scripted, so this runs without a network.
 
-pip install permission-ledger openai-agents; python examples/openai_agents_tools.py
+In a clone: pip install . openai-agents; python examples/openai_agents_tools.py
 Answer in another terminal: permission-ledger pending; permission-ledger reply REQUEST once
 """
 

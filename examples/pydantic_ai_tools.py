@@ -1,6 +1,6 @@
 """A Pydantic AI agent whose tool asks the ledger. The model is scripted, so this runs without a network.
 
-pip install permission-ledger pydantic-ai-slim; python examples/pydantic_ai_tools.py
+In a clone: pip install . pydantic-ai-slim; python examples/pydantic_ai_tools.py
 Answer in another terminal: permission-ledger pending; permission-ledger reply REQUEST once
 """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from ledger.core.errors import MissingExtraError
@@ -47,7 +49,25 @@ def require_extra(extra: str, what: str = "this") -> None:
 
 def install_line(extra: str) -> str:
     """Return the sentence that names the needed extra and the command to install it."""
-    return f'needs the extra `{extra}`: pip install "permission-ledger[{extra}]"'
+    return f"needs the extra `{extra}`: {install_command(extra)}"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs this program again with an extra, from where it came from.
+
+    It names no package index: the name there is not ours.
+    """
+    checkout = Path(__file__).parents[2]
+    if (checkout / "pyproject.toml").exists():
+        return f'pip install "{checkout}[{extra}]"'
+    from importlib import metadata  # noqa: PLC0415 - slow to import, and only this needs it
+
+    try:
+        origin = metadata.distribution("permission-ledger").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        origin = None
+    url = "file:///PATH/OF/ITS/WHEEL" if origin is None else json.loads(origin)["url"]
+    return f'pip install "permission-ledger[{extra}] @ {url}"'
 
 
 def missing_extra(error: ImportError) -> MissingExtraError | None:

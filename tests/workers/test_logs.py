@@ -18,7 +18,7 @@ from workers.runtime.logs import JsonLines, TextLines, set_up
 
 LINE: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (debug|info|warning|error|critical) "
-    r"(up|expiry|projector|gateway|notifier) \S.*\n"
+    r"(up|expiry|projector|indexer|gateway|notifier) \S.*\n"
 )
 
 

@@ -116,7 +116,7 @@ def shared_line(agent: str, words: Sequence[str], *, opens: bool = False, otherw
     """
     missing = otherwise and (NO_OPINION if opens else BLOCKS)
     meanwhile = "this call is left to the agent" if opens else "every tool call is blocked"
-    said = f"{PROGRAM} is not installed here, so {meanwhile}: pip install {PROGRAM}"
+    said = f"{PROGRAM} is not installed here, so {meanwhile}: install it from its repository or wheel"
     script = (
         f'command -v {PROGRAM} >/dev/null || {{ echo "{said}" >&2; exit {missing}; }}; '
         f'cd "${{CLAUDE_PROJECT_DIR:-${{GEMINI_PROJECT_DIR:-.}}}}"; {PROGRAM} hook {agent} "$@" || exit {otherwise}'

@@ -181,7 +181,10 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option("--server", metavar="URL", required=True, help="The server's URL for the ledger's processes.")
 @click.option("--url-file", type=_FILE, required=True, help="For PERMISSION_LEDGER_URL_FILE; kept if it exists.")
 @click.option("--acl-file", type=_FILE, required=True, help="For the server's `aclfile`; written anew each time.")
-def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -> None:
+@click.option(
+    "--archiver-url-file", type=_FILE, help="Make a second user, who alone may seal sessions: for `worker archiver`."
+)
+def server_user(*, server: str, url_file: Path, acl_file: Path, archiver_url_file: Path | None, as_json: bool) -> None:
     """Make a password for the ledger's user on a server, with the least rights that the ledger needs.
 
     The URL with the password goes into one file, its SHA-256 and the rights into the other. Nobody can log in as
@@ -189,7 +192,7 @@ def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -
     """
     from workers.runtime.server_user import write_server_user  # noqa: PLC0415 - slow to import
 
-    write_server_user(server, url_file, acl_file)
+    write_server_user(server, url_file, acl_file, archiver_url_file)
     if as_json:
         CommandOutput(as_json=True).row({"url_file": str(url_file), "acl_file": str(acl_file)})
     talk(f"{url_file}: the ledger's URL; {acl_file}: its user on the server")

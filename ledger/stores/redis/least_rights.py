@@ -7,6 +7,9 @@ from typing import Final
 USER: Final = "ledger"
 """The ledger's user name on the server."""
 
+ARCHIVER: Final = "archiver"
+"""The user that seals sessions."""
+
 HEALTH_USER: Final = "health"
 """A user without a password who may PING, for health checks."""
 
@@ -55,10 +58,15 @@ to: without rights, the whole log.
 """
 
 
-def acl_file(password_sha256: str) -> str:
-    """Return the text of a server's `aclfile`: the ledger's user, a health check's, and a default user without a login."""
+def acl_file(password_sha256: str, archiver_sha256: str | None = None) -> str:
+    """Return the text of a server's `aclfile`: the ledger's user, a health check's, and a default user without a login.
+
+    With a second password there is a user that seals sessions, too.
+    """
+    archiver = "" if archiver_sha256 is None else f"user {ARCHIVER} on #{archiver_sha256} {SEALING_RIGHTS}\n"
     return (
         f"user default {DEFAULT_USER}\n"
         f"user {HEALTH_USER} on nopass resetchannels -@all +ping\n"
         f"user {USER} on #{password_sha256} {LEAST_RIGHTS}\n"
+        f"{archiver}"
     )

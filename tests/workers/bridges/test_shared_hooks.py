@@ -115,7 +115,7 @@ def test_who_lacks_the_command_is_told_in_one_line_what_to_install(
     project.install(*words)
     ran = project.run(project.line())
     meanwhile = "every tool call is blocked" if code == 2 else "this call is left to the agent"
-    told = f"permission-ledger is not installed here, so {meanwhile}: pip install permission-ledger\n"
+    told = f"permission-ledger is not installed here, so {meanwhile}: install it from its repository or wheel\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", told)
 
 

@@ -11,9 +11,11 @@ from typing import Final
 
 import pytest
 
+from ledger.core import extras
 from ledger.core.extras import PACKAGES
 from ledger.stores.embedded import stop
 from tests.support.bare_python import python_without
+from tests.support.command_line import ROOT
 from tests.support.processes import environment_without_settings
 
 NOTIFY: Final = """
@@ -71,7 +73,7 @@ def bare_with_server(tmp_path: Path) -> Iterator[Bare]:
 
 
 def told(extra: str) -> str:
-    return f'needs the extra `{extra}`: pip install "permission-ledger[{extra}]"'
+    return f'needs the extra `{extra}`: pip install "{ROOT}[{extra}]"'
 
 
 @pytest.mark.parametrize(
@@ -141,3 +143,23 @@ def test_up_runs_without_the_gateway_and_says_so(bare_with_server: Bare) -> None
         up.send_signal(signal.SIGINT)
         assert up.wait(timeout=60) == 0
         assert up.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        ('{"url": "file:///srv/wheels/p.whl"}', 'pip install "permission-ledger[push] @ file:///srv/wheels/p.whl"'),
+        ('{"url": "ssh://git@host/p.git"}', 'pip install "permission-ledger[push] @ ssh://git@host/p.git"'),
+        (None, 'pip install "permission-ledger[push] @ file:///PATH/OF/ITS/WHEEL"'),
+    ],
+)
+def test_an_installed_program_is_installed_again_from_where_it_came_and_from_no_index(
+    origin: str | None, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, _name: str) -> str | None:
+            return origin
+
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "site-packages" / "ledger" / "core" / "extras.py"))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
+    assert extras.install_command("push") == line
