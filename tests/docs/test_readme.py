@@ -17,6 +17,8 @@ README: Final = (ROOT / "README.md").read_text()
 CONSOLE: Final = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 PYTHON: Final = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
+TRY: Final = "try-1764437092"
+
 # What differs from run to run: times, the machine's own name, and how long ago something was.
 VARYING: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
@@ -33,7 +35,8 @@ def masked(text: str) -> list[str]:
 
 
 def commands_of(block: str) -> list[tuple[list[str], str]]:
-    """Return each command of a console block, with its output in the README."""
+    """Return each command of a console block, with its output in the README; `$TRY` is the name that it shows."""
+    block = block.replace("$TRY", TRY)
     parts = re.split(r"^\$ permission-ledger ", block, flags=re.MULTILINE)[1:]
     split = [part.partition("\n") for part in parts]
     return [(shlex.split(words), output) for words, _, output in split]
@@ -41,6 +44,7 @@ def commands_of(block: str) -> list[tuple[list[str], str]]:
 
 def test_the_session_that_the_readme_shows_is_what_happens(tmp_path: Path) -> None:
     command_line = CommandLine(f"embedded://{tmp_path / 'data'}", {"NO_COLOR": "1"})
+    assert CONSOLE[0].startswith("$ TRY=try-$(date +%s)\n"), "fresh each time"
     ((ask, asked),) = commands_of(CONSOLE[0])
     answering = commands_of(CONSOLE[1])
 
@@ -59,13 +63,14 @@ def test_the_session_that_the_readme_shows_is_what_happens(tmp_path: Path) -> No
 def test_the_python_block_is_a_file_that_runs_until_it_is_answered(tmp_path: Path) -> None:
     (program,) = PYTHON
     (tmp_path / "agent.py").write_text(program)
-    answering = re.search(r"`permission-ledger (reply call_43 once)`", README)
+    answering = re.search(r"`permission-ledger (reply ID once)`", README)
     assert answering is not None
     home = tmp_path / "data"
     command_line = CommandLine(f"embedded://{home}")
     with python_file(tmp_path / "agent.py", home) as agent:
         wait_until(lambda: command_line("pending", "--json").out != "", "the ask to be pending")
-        command_line(*answering[1].split(), code=0)
+        (waits,) = command_line("pending", "--json").rows
+        command_line(*answering[1].replace("ID", waits["request_id"]).split(), code=0)
         out, err = agent.communicate(timeout=60)
     assert (agent.returncode, err) == (0, "")
     first, denied, last = out.splitlines()
