@@ -22,7 +22,7 @@ def test_from_an_empty_home_to_an_answer_on_a_phone(tmp_path: Path) -> None:
         installed = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
         call = (newcomer.project / "call.json").read_text().replace("git push origin main", "git status")
         (newcomer.project / "call.json").write_text(call.replace('"tool_use_id": "hour', '"tool_use_id": "next'))
-        with newcomer.shell(f"{installed} < call.json") as agent:
+        with newcomer.shell(f"{{ {installed}; }} < call.json") as agent:
             out, err = agent.communicate(timeout=60)
         assert '"permissionDecision": "allow"' in out, err
         newcomer.run("down", code=0)

@@ -387,7 +387,7 @@ def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None
     output.line("Next:")
     if not plan.writes_settings and trust_of(project_file(plan.settings), load())[0] != "trusted":
         _show_step(output, "permission-ledger config trust", "use permission-ledger.toml, after reading it")
-    _show_step(output, "permission-ledger up", "start the ledger, in another terminal")
+    _show_step(output, "permission-ledger up --detach", "start the ledger; --service: after each reboot, too")
     _show_step(output, "permission-ledger inbox --open", "answer in a browser on this machine")
     if phone is not None and not plan.writes_settings:
         output.line(
