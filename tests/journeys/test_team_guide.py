@@ -54,7 +54,7 @@ class Team:
 
     def typed(self, words: list[str]) -> list[str]:
         """Return the words with this machine's port, and with files in this home."""
-        files = {"opencode.json", "notify.toml", "ledger.jsonl", "heads.jsonl"}
+        files = {"opencode.json", "notify.toml", "archive", "ledger.jsonl", "heads.jsonl"}
         here = [str(self.home / word) if word in files else word for word in words]
         return [word.replace("127.0.0.1:8420", f"127.0.0.1:{self.port}") for word in here]
 
@@ -74,19 +74,23 @@ def team(server: RealServer, tmp_path: Path) -> Team:
 
 def test_every_command_of_the_guide_runs_and_the_gateway_it_starts_is_found(team: Team) -> None:
     started = commands_below("1. Start it")
-    assert [words[0] for words in started] == ["worker", "worker", "serve", "worker"]
+    assert [words[0] for words in started] == ["up"]
     with ExitStack() as stack:
         running = [team.start(words) for words in started]
         for process in running:
             stack.callback(process.close)
-        gateway = running[2]
-        gateway.wait_for_word("signs one browser in")
+        (whole,) = running
+        whole.wait_for_word("signs one browser in")
+        workers = {"expiry", "projector", "indexer", "archiver", "gateway", "notifier"}
+        assert {line.split()[0] for line in whole.said if " worker, process " in line} == workers
         wait_until((team.home / "data" / "gateway.json").exists, "the gateway to be announced")
         assert team.run("inbox", code=0).out.startswith("https://permits.example.com/sign-in?code=")
         tokens(team)
         export = next(words for words in commands_below("6. Back it up") if words[0] == "export")
         team.run(*team.typed(export), code=0)
-        assert [process.end() for process in running] == [0, 0, 0, 0]
+        wait_until(lambda: "git push" in team.run("search", "push").out, "the search, from the first minute")
+        assert team.run("status", code=0).out.startswith("permission-ledger is up, at a terminal, since ")
+        assert whole.end() == 0
         assert [line for process in running for line in process.complained if " error " in line] == []
 
 
@@ -118,7 +122,7 @@ def test_every_metric_of_the_guide_is_served(team: Team) -> None:
     named = set(re.findall(r"^\| `(permission_ledger_\w+)", page, re.MULTILINE))
     assert len(named) > 10
     with ExitStack() as stack:
-        gateway = team.start(commands_below("1. Start it")[2])
+        gateway = team.start(commands_below("1. Start it")[0])
         stack.callback(gateway.close)
         gateway.wait_for_word("signs one browser in")
         token = team.run("token", "create", "prometheus", "--role", "auditor", code=0).out.strip()
