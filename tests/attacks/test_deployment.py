@@ -16,7 +16,7 @@ import yaml
 
 from ledger import Durability, Ledger
 from ledger.core.timeouts import Timeouts
-from ledger.stores.redis.least_rights import LEAST_RIGHTS
+from ledger.stores.redis.least_rights import LEAST_RIGHTS, SEALING_RIGHTS
 from tests.house.sources import text_of
 from tests.journeys.processes import Process
 from tests.support.askers import ASK
@@ -97,7 +97,8 @@ class Guarded:
         self.port = free_port()
         options = {"aclfile": str(self.acl), "port": str(self.port), "enable-debug-command": "yes"}
         self.server: RealServer = start_server(binary, binary=binary, options=options)
-        files = ("--url-file", self.url_file, "--acl-file", self.acl)
+        self.archiver_url_file = folder / "archiver-url"
+        files = ("--url-file", self.url_file, "--acl-file", self.acl, "--archiver-url-file", self.archiver_url_file)
         CommandLine("memory://")("server-user", "--server", f"redis://127.0.0.1:{self.port}/0", *files, code=0)
         self.acl.write_text(self.acl.read_text() + OPERATOR)
         with redis.Redis.from_url(self.server.url) as client:
@@ -178,6 +179,9 @@ async def all_of_it(guarded: Guarded, stack: ExitStack, folder: Path) -> None:
         "PYTHONWARNINGS": "error,ignore:'imghdr' is deprecated:DeprecationWarning",
     }
     running = [Process(["-m", "workers.cli", *words, "--log-level", "info"], environment) for words in commands]
+    archiver = {**environment, "PERMISSION_LEDGER_URL_FILE": str(guarded.archiver_url_file)}
+    seals = ("worker", "archiver", "--to", str(folder / "archive"), "--every", "1s", "--older-than", "1ms")
+    running.insert(0, Process(["-m", "workers.cli", *seals, "--log-level", "info"], archiver))
     for process in running:
         stack.callback(process.close)
     running[-1].wait_for_word("signs one browser in")
@@ -204,6 +208,7 @@ async def all_of_it(guarded: Guarded, stack: ExitStack, folder: Path) -> None:
     ):
         ran = guarded.run(*words, PERMISSION_LEDGER_HOME=str(folder / "home"))
         assert "NOPERM" not in ran.err + ran.out, ran
+    running[0].wait_for_word("archiver sealed ")
     assert [process.end() for process in running] == [0] * len(running)
     assert [line for process in running for line in process.complained if "NOPERM" in line] == []
 
@@ -253,6 +258,14 @@ def test_reading_the_password_from_a_file_or_from_the_servers_rules(guarded: Gua
     assert len(password) >= 40
     assert password not in guarded.acl.read_text()
     assert f"#{hashlib.sha256(password.encode()).hexdigest()}" in guarded.acl.read_text()
+
+
+def test_the_archiver_alone_may_seal_and_has_a_password_of_its_own(guarded: Guarded) -> None:
+    url = guarded.archiver_url_file.read_text().strip()
+    assert urlsplit(url).password != urlsplit(guarded.url).password
+    digest = hashlib.sha256(str(urlsplit(url).password).encode()).hexdigest()
+    assert f"user archiver on #{digest} {SEALING_RIGHTS}\n" in guarded.acl.read_text()
+    assert stat.S_IMODE(guarded.archiver_url_file.stat().st_mode) == 0o600
 
 
 def test_a_second_start_keeps_the_password_and_renews_the_rights(tmp_path: Path) -> None:

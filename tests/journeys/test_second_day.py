@@ -26,6 +26,7 @@ def walk_readme(person: Newcomer) -> str:
     typed = "\n".join(line.removeprefix("$ ") for line in asking.splitlines() if line.startswith("$ "))
     with person.shell(typed) as asker:
         wait_until(lambda: "try-" in person.run("pending").out, "the ask of the README to wait")
+        fresh: str
         (fresh,) = set(re.findall(r"\btry-\d+", person.run("pending").out))
         shown = re.search(r"try-\d+", answering)
         assert shown is not None

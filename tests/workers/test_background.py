@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger.core.errors import SetupError
 from ledger.core.regular_files import is_held
 from ledger.stores.embedded import stop
 from ledger.stores.embedded.errors import EmbeddedServerError
@@ -157,5 +158,5 @@ async def test_the_process_of_another_machine_is_not_signalled(tmp_path: Path) -
     async with registered(tmp_path, "memory", "detach") as registration:
         assert registration is not None
         registration.note(host="elsewhere", process=os.getpid(), wanted=["expiry"])
-        with pytest.raises(background.SetupError, match="it runs on `elsewhere`"):
+        with pytest.raises(SetupError, match="it runs on `elsewhere`"):
             await background.stop(tmp_path)
