@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 import click
 
 from ledger.core.times import SECOND_MS, format_duration, format_time
+from ledger.stores.embedded.folder import log_tail
 from workers.cli.base import command, run_async
 from workers.cli.config_files import path_in
 from workers.cli.long_running import run_logged, with_log
@@ -122,39 +123,33 @@ def _absolute_socket(text: str) -> str:
 
 async def _in_background(place: LedgerPlace, words: list[str], *, as_service: bool) -> int:
     folder = place.data_folder
-    if background.is_up(folder):
-        state = await background.wait_ready(folder)
-        if state is not None and not (as_service and state.started_by != "terminal"):
-            _tell_up(place, state, "permission-ledger is up already")
-            talk("hint: `permission-ledger down` ends it, for other options")
-            return Exit.BAD_INPUT if as_service else Exit.DONE
+    state = await background.wait_ready(folder)
+    if state is not None and not (as_service and state.started_by != "terminal"):
+        code = await _tell_up(place, state, "permission-ledger is up already")
+        talk("hint: `permission-ledger down` ends it, for other options")
+        return Exit.BAD_INPUT if as_service else code
     try:
         starting = _start_service(place, words) if as_service else background.start(folder, words, place.environment)
-        state = await starting
+        return await _tell_up(place, await starting, "permission-ledger is up")
     except StartError as error:
-        state = await background.wait_ready(folder)
-        if state is not None:  # another one was faster
-            _tell_up(place, state, "permission-ledger is up already")
-            return Exit.DONE
         for line in error.log:
             talk(line)
         talk(f"permission-ledger did not start; its log is `{folder / LOG}`")
-        return error.code
-    _tell_up(place, state, "permission-ledger is up")
-    return Exit.DONE
+        return error.exit_code
 
 
 async def _start_service(place: LedgerPlace, words: list[str]) -> UpState:
-    await background.stop(place.data_folder)
-    path = service.install(place, words)
-    talk(f"{path}: written")
-    state = await background.wait_ready(place.data_folder, is_coming=True)
+    folder = place.data_folder
+    await background.stop(folder)
+    talk(f"{service.install(place, words)}: written")
+    until = time.monotonic() + COMING_SECONDS
+    state = await background.wait_ready(folder, lambda: time.monotonic() < until)
     if state is None:
-        raise StartError(Exit.UNREACHABLE, background.log_lines(place.data_folder))
+        raise StartError(Exit.UNREACHABLE, log_tail(folder / LOG))
     return state
 
 
-def _tell_up(place: LedgerPlace, state: UpState, first: str) -> None:
+async def _tell_up(place: LedgerPlace, state: UpState, first: str) -> Exit:
     output, command_line = CommandOutput(), place.command()
     output.line(f"{first}, {_STARTED[state.started_by]}")
     for address in state.addresses:
@@ -166,7 +161,14 @@ def _tell_up(place: LedgerPlace, state: UpState, first: str) -> None:
     output.line(f"  stop     {command_line} down")
     if state.started_by == "service":
         talk(service.LINGER)
+    why = await background.why_not_ready(state)
+    if why is not None:
+        talk(f"warning: it is not ready: {why}")
+    return Exit.DONE if why is None else Exit.FINDINGS
 
+
+COMING_SECONDS: Final = 15.0
+"""The time that a service manager has to start it."""
 
 _STARTED: Final[Mapping[Starter, str]] = {
     "terminal": "at a terminal",

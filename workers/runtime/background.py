@@ -11,14 +11,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ledger.core.errors import SetupError, StoreError
+from ledger.core.errors import LedgerError, SetupError, StoreError
 from ledger.core.regular_files import FileLock, is_held, private_file, read_regular
 from ledger.stores.embedded.errors import explained
 from ledger.stores.embedded.folder import log_tail, open_folder, set_log_aside
@@ -43,9 +43,6 @@ TURN_SECONDS: Final = 20.0
 """The time that a start waits for the workers of a killed `up`, which end by themselves."""
 
 GLANCE_SECONDS: Final = 1.0
-COMING_SECONDS: Final = 15.0
-"""The time that a service manager has to start it."""
-
 ANSWER_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.1
 
@@ -190,9 +187,9 @@ async def why_not_ready(state: UpState) -> str | None:
 
 
 async def start(folder: Path, words: Sequence[str], environment: Mapping[str, str]) -> UpState:
-    """Start `up` in the background unless one runs, and return its state when it is ready.
+    """Start `up` in the background, and return the folder's state when it is ready: ours, or that of a faster one.
 
-    Raises StartError with the end of its log, AlreadyUpError, EmbeddedServerError.
+    Raises StartError, EmbeddedServerError.
     """
     open_folder(folder)
     with explained(folder):
@@ -208,50 +205,37 @@ async def start(folder: Path, words: Sequence[str], environment: Mapping[str, st
                 start_new_session=True,
                 umask=0o077,
             )
-    until = time.monotonic() + READY_SECONDS
-    why: str | None = "it is starting"
-    while why is not None and time.monotonic() < until:
-        await asyncio.sleep(LOOK_SECONDS)
-        code = process.poll()
-        state = read_state(folder)
-        if code is not None:
-            raise StartError(code, log_tail(folder / LOG, begins, LOG_LINES))
-        if state is not None and state.process == process.pid:
-            why = await why_not_ready(state)
-    # It lives on, and nobody waits for it.
-    process.returncode = 0
-    if why is not None or state is None:
-        raise StoreError(f"it is not ready after {READY_SECONDS:g} s: {why}; its log is `{folder / LOG}`")
+    state = await wait_ready(folder, lambda: process.poll() is None)
+    if state is None:
+        raise StartError(process.poll() or 0, log_tail(folder / LOG, begins, LOG_LINES))
+    process.returncode = 0  # it lives on, and nobody waits for it
     return state
 
 
-class StartError(Exception):
-    """An `up` in the background that ended at once, with its exit code and the end of its log."""
+class StartError(LedgerError):
+    """An `up` in the background that ended at once: its exit code, and the end of its log."""
 
-    def __init__(self, code: int, log: list[str]) -> None:
-        super().__init__(code)
-        self.code = code
+    code = "NOT_STARTED"
+
+    def __init__(self, exit_code: int, log: list[str]) -> None:
+        super().__init__("\n".join(log), exit_code=exit_code)
+        self.exit_code = exit_code
         self.log = log
 
 
-def log_lines(folder: Path) -> list[str]:
-    """Return the end of the log."""
-    return log_tail(folder / LOG, count=LOG_LINES)
+async def wait_ready(folder: Path, is_coming: Callable[[], bool] = lambda: False) -> UpState | None:
+    """Return the state of the running `up` once it is ready or the time is over.
 
-
-async def wait_ready(folder: Path, *, is_coming: bool = False) -> UpState | None:
-    """Return the state of the running `up` once it is ready or the time is over; None when none runs.
-
-    `is_coming`: a service manager starts it, so one that does not run yet has some seconds.
+    None when none runs, and none `is_coming`.
     """
-    began = time.monotonic()
-    until = began + READY_SECONDS
-    while is_up(folder) or (is_coming and time.monotonic() < began + COMING_SECONDS):
+    until = time.monotonic() + READY_SECONDS
+    state = None
+    while (is_coming() or is_up(folder)) and time.monotonic() < until:
         state = read_state(folder)
-        if state is not None and (time.monotonic() > until or await why_not_ready(state) is None):
+        if state is not None and await why_not_ready(state) is None:
             return state
         await asyncio.sleep(LOOK_SECONDS)
-    return None
+    return state if is_up(folder) else None
 
 
 async def stop(folder: Path) -> UpState | None:
