@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.client.results import Pending, pending_of
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, DamageError, InputError, SessionClosedError
 from ledger.core.events import Actor, Asked, CancelCause
@@ -54,6 +53,13 @@ UNPROJECTED_MAX: Final = 32
 ALIKE_COUNT: Final = 5
 ALIKE_CHARS: Final = 4
 """The shortest part of an id for which an error names the ids that begin with it, and how many."""
+
+
+class KnownRequest(NamedTuple):
+    """A request by its id, and the state of its session as of now."""
+
+    request_id: str
+    state: SessionState
 
 
 class Lookups:
@@ -112,11 +118,8 @@ class Lookups:
         return having
 
     async def _having(self, keys: Iterable[StreamKey], grant_id: str) -> Survey[StreamKey]:
-        streams = self._context.streams
-
         async def read(key: StreamKey) -> StreamKey | None:
-            stream: Stream[Any] = streams.project(key.id) if key.kind == "project" else streams.session(key.id)
-            return key if grant_id in (await stream.refresh()).grants else None
+            return key if grant_id in await self._grants_in(key) else None
 
         found = await survey(keys, read)
         return Survey([key for key in found.rows if key is not None], found.problems)
@@ -160,29 +163,49 @@ class Lookups:
             if found := await streams_behind(store, wanted):
                 yield list(found)
 
-    async def pending_beginning(self, part: str) -> list[Pending]:
-        """Return the pending requests whose id begins with a part; none for a part of fewer than 4 characters.
+    async def requests_beginning(self, part: str) -> list[KnownRequest]:
+        """Return the requests, pending and ended, whose id begins with a part; none for a part of fewer than 4 characters.
 
         Raises InputError where more ids begin so than are looked at.
         """
+        found: list[KnownRequest] = []
+        async for keys in self._with_beginning(REQUESTS_VIEW, part, "session"):
+            states = await survey(keys, lambda key: self._context.streams.session(key.id).as_of_now())
+            found += [
+                KnownRequest(one, state)
+                for state in states.rows
+                for one in (*state.pending, *state.settled)
+                if one.startswith(part)
+            ]
+        return found
+
+    async def grants_beginning(self, part: str) -> list[str]:
+        """Return the ids of grants, in force and ended, as `requests_beginning`."""
+        found: set[str] = set()
+        async for keys in self._with_beginning(GRANTS_VIEW, part, "session", "project"):
+            grants = await survey(keys, self._grants_in)
+            found.update(one for ids in grants.rows for one in ids if one.startswith(part))
+        return sorted(found)
+
+    async def _grants_in(self, key: StreamKey) -> Collection[str]:
+        streams = self._context.streams
+        stream: Stream[Any] = streams.project(key.id) if key.kind == "project" else streams.session(key.id)
+        grants: Collection[str] = (await stream.refresh()).grants
+        return grants
+
+    async def _with_beginning(self, view: str, part: str, *kinds: str) -> AsyncIterator[list[StreamKey]]:
+        """Iterate over the streams that may have an id that begins so, by an index of ids; each comes once."""
         if len(part) < ALIKE_CHARS or not is_id(part):
-            return []
-        store = self._context.store
-        found = await self._look_up(WAITING_VIEW, NAMED + part, KNOWN_IN_MAX + 1)
+            return
+        found = await self._look_up(view, part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
-            raise InputError(
-                f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
-            )
-        named = {parts_of(one)[-1] for one in found.fields}
-        named.update(key.id for key in found.unprojected if key.kind == "session")
-        if found.incomplete:
-            named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.incomplete)))
-        states = await survey(
-            (StreamKey("session", one) for one in sorted(named)),
-            lambda key: self._context.streams.session(key.id).as_of_now(),
-        )
-        waiting = (one for state in states.rows for one in pending_of(state))
-        return [one for one in waiting if one.request.request_id.startswith(part)]
+            raise InputError(f"more than {KNOWN_IN_MAX} ids begin with `{part}`; type more of the one you mean")
+        of = (parts_of(one)[1] for one in found.fields)
+        named = {StreamKey.parse(one) if view == GRANTS_VIEW else StreamKey("session", one) for one in of}
+        named.update(key for key in found.unprojected if key.kind in kinds)
+        yield sorted(named)
+        async for keys in self._others(found.incomplete, named, *kinds):
+            yield keys
 
     async def alike(self, what: Literal["pending requests", "grants in force"], part: str) -> str:
         """Return those whose id begins with a part, for an error's text; empty if there are none."""

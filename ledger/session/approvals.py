@@ -16,13 +16,14 @@ from ledger.core.errors import DemandNotMetError, PasskeyRequiredError
 from ledger.core.event_shapes import Agreed, MessageDetail, Proof
 from ledger.core.events import TOLD, Actor
 from ledger.core.grants import StandingGrant
-from ledger.core.policy import Call, Demand, Policy, Verdict
+from ledger.core.policy import Call, Demand, Offer, Policy, Verdict
 from ledger.core.standing import kept
 from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demand_sentences, demands_on
 from ledger.session.commands import GivenReply, Reply
 from ledger.session.rounds import shown_digest
 from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Agreement, Request, SessionState, Settled, call_of
+from ledger.session.would_run import would_run
 
 PEOPLE: Final = frozenset(("person", "local"))
 """The kinds of actors that are people."""
@@ -74,6 +75,20 @@ def approvals_of(request: Request) -> NeededApprovals | None:
     done = {person_key(one.by.person) for one in given}
     left = () if first is None else tuple(name for name in first.among if person_key(name) not in done)
     return NeededApprovals(needed, given, max(short, 0), left)
+
+
+def offered(request: Request) -> Offer | None:
+    """Return what `session` and `always` are offered to remember: the agent's suggestion, else the narrowest choice.
+
+    None where only *once* counts: several people must approve, it is a question or a plan, or nothing that could be
+    remembered would answer the next such call.
+    """
+    if approvals_of(request) is not None or would_run(request).kind in ("question", "plan"):
+        return None
+    suggested = set(request.always)
+    if not request.offers:
+        return Offer(request.always) if suggested and not request.still_asked else None
+    return next((one for one in request.offers if set(one.entries) == suggested), request.offers[0])
 
 
 def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:

@@ -68,6 +68,8 @@ def describe_settled(settled: Settled) -> str:
     who = together(settled.approvers) or answerer(settled.by.name, settled.told)
     if settled.outcome == "denied":
         return f"denied by the current rules, although {who} answered {settled.reply}"
+    if settled.outcome == "corrected":
+        return f"rejected by {who} with instructions"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {who}{how}"
 

@@ -11,9 +11,12 @@ SHORT = Timeouts(attended=1, unattended=60)
 async def listed(ledger: Ledger) -> list[list[str]]:
     """Return the ids that each list of pending requests has."""
     pages = [one async for page in ledger.pending_pages() for one in page.items]
-    begun = await ledger.lookups.pending_beginning("call_")
-    ways = (await ledger.pending(), await ledger.pending("ses_1"), pages, begun)
-    return [[one.request.request_id for one in way] for way in ways]
+    known = await ledger.lookups.requests_beginning("call_")
+    ways = (await ledger.pending(), await ledger.pending("ses_1"), pages)
+    return [
+        *([one.request.request_id for one in way] for way in ways),
+        [one.request_id for one in known if one.request_id in one.state.pending],
+    ]
 
 
 async def test_a_request_past_its_deadline_is_not_listed(ledger: Ledger, clock: TestClock) -> None:

@@ -19,6 +19,7 @@ from ledger.session.would_run import quoted
 from ledger.session.would_run.description import Description, Section, describe_request
 from ledger.testing import TestClock
 from tests.support.rows import every
+from workers.cli.description import card_lines
 from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
 from workers.cli.pending import COLUMNS, pending_cells
@@ -247,10 +248,13 @@ async def hiding(ledger: Ledger) -> Result:
 
 
 async def test_hiding_a_second_command_from_the_table_of_what_waits(ledger: Ledger, hiding: Result) -> None:
-    cells = dict(zip(COLUMNS, pending_cells((await ledger.pending("ses_1"))[0], 0), strict=True))
-    assert "more characters: `permission-ledger show` has them" in (cells["what would run"] or "")
-    assert cells["dangers"] == "deletes, outside the folder"
-    assert cells["asked by"] == "worker-7 (calls itself `ann (approved)`)"
+    (pending,) = await ledger.pending("ses_1")
+    shown = str(dict(zip(COLUMNS, pending_cells(pending), strict=True))["what would run"])
+    assert "more characters: `permission-ledger show` has them" in shown
+    assert shown.startswith("! deletes, outside the folder: bash `ls ")
+    card = card_lines(pending)
+    assert "  asked by: worker-7" in card
+    assert "  calls itself: ann (approved)" in card
 
 
 async def test_hiding_a_second_command_from_show(
@@ -316,9 +320,10 @@ def _read(line: str) -> list[str]:
 def test_making_one_pattern_read_as_two(patterns: tuple[str, ...]) -> None:
     assert _read(quoted(patterns, None)) == list(patterns)
     request = _request("mytool", None, patterns=patterns, always=patterns)
-    cells = dict(zip(COLUMNS, pending_cells(Pending(session="s", request=request), 0), strict=True))
-    assert _read(str(cells["always allows"])) == list(patterns)
+    cells = dict(zip(COLUMNS, pending_cells(Pending(session="s", request=request)), strict=True))
     assert _read(str(cells["what would run"])) == list(patterns)
+    (line,) = [one for one in card_lines(Pending(session="s", request=request)) if "would allow" in one]
+    assert _read(line.partition(": ")[2]) == list(patterns)
 
 
 @given(st.lists(st.text("a`, ", min_size=1, max_size=8).filter(lambda text: text.strip() == text), max_size=4))

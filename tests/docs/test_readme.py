@@ -23,7 +23,7 @@ TRY: Final = "try-1764437092"
 VARYING: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
     (r"\S+@\S+", "USER"),
-    (r"\d+s ago", "AGO"),
+    (r"\d+s ago|in \d+d", "TIME"),  # at a terminal; elsewhere it is a whole time
     (rf"{re.escape(str(ROOT))}(?![\w/])|/home/dev/shop", "FOLDER"),
 )
 

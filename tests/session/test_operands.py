@@ -15,7 +15,7 @@ from ledger.core.limits import OPERAND_COUNT
 from ledger.core.operands import Operand, check_operands, named_in, operand_change, operand_text
 from ledger.core.requests import ToolAskOptions
 from ledger.session.would_run.description import describe_request
-from workers.cli.description import description_lines, what_would_run
+from workers.cli.description import call_in_line, description_lines
 
 A: Final = "a" * 64
 B: Final = "b" * 64
@@ -119,7 +119,7 @@ async def test_the_card_names_each_file_with_its_hash(ledger: Ledger, tmp_path: 
     assert row["operands"][0] == {"path": f"{tmp_path}/deploy.sh", "sha256": digest, "size_bytes": 7}
     assert row["operands"][2] == {"path": f"{tmp_path}/gone.sh", "found": "missing"}
     assert "file that it runs: deploy.sh (SHA-256 " in "\n".join(description_lines(pending.request))
-    assert what_would_run(pending.request).endswith(" (runs `deploy.sh`, `link.sh`, `gone.sh`)")
+    assert call_in_line(pending.request).endswith(" (runs `deploy.sh`, `link.sh`, `gone.sh`)")
 
 
 async def test_a_card_without_operands_says_nothing_of_them(ledger: Ledger, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_a_card_without_operands_says_nothing_of_them(ledger: Ledger, tmp_
     await asked(session, "git push")
     (pending,) = await session.pending()
     assert "operands" not in pending.as_json()
-    assert "runs" not in what_would_run(pending.request)
+    assert "runs" not in call_in_line(pending.request)
 
 
 @pytest.mark.parametrize(

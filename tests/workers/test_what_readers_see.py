@@ -19,7 +19,7 @@ from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from projections.sentences import sentence_of
 from tests.support.kinds import KINDS
-from workers.cli.description import what_would_run
+from workers.cli.description import call_in_line
 from workers.cli.log import event_line
 from workers.cli.pending import pending_cells
 from workers.demo.show import Story
@@ -127,7 +127,7 @@ async def test_what_ran_is_told_after_the_answer_too(ledger: Ledger, reader: str
     state = session.stream.state
     finished = Recorded(ToolFinished(request_id="r1"), event.actor, event.ms, event.version + 1, "evt_1")
     shown = {
-        "show": lambda: what_would_run(result_of(state, "r1").request),
+        "show": lambda: call_in_line(result_of(state, "r1").request),
         "ended": lambda: _whole(correction_message([Correction(state, state.settled["r1"])], "ann").body),
         "ran": lambda: sentence_of(finished, state),
     }[reader]()

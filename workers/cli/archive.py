@@ -17,14 +17,15 @@ from ledger.log.archive.sweeping import Sweeping
 from ledger.stores.port import START, StreamKey
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.output import CommandOutput, Exit, talk
+from workers.cli.tables import Wide
 from workers.runtime.children import collect_rarely
 from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS = ("session", "events", "file", "kept, because")
-SWEPT_COLUMNS = ("file", "done", "sessions", "into", "because")
+COLUMNS = ("session", "events", Wide("file"), Wide("kept, because"))
+SWEPT_COLUMNS = (Wide("file"), "done", "sessions", Wide("into"), Wide("because"))
 
 SWEEP_MS: Final = DAY_MS
 """The age from which files are swept, unless --older-than says otherwise."""

@@ -171,12 +171,15 @@ def with_ledger(function: Callable[..., Awaitable[int | None]], *, asks: bool = 
     """
 
     @wraps(function)
-    def run(*, url: str | None, as_json: bool = False, **options: Any) -> int | None:
+    def run(*, url: str | None, as_json: bool = False, utc: bool = False, **options: Any) -> int | None:
         async def with_open_ledger() -> int | None:
             from ledger import Ledger  # noqa: PLC0415 - help and errors of usage need none
 
             async with Ledger.connect(url, entry_points=asks) as ledger:
-                return await function(ledger, CommandOutput(as_json=as_json), **options)
+                output = CommandOutput(as_json=as_json, utc=utc, now_ms=ledger.store.clock.now_ms)
+                from workers.cli.ids import whole_ids  # noqa: PLC0415 - as above
+
+                return await function(ledger, output, **(options if asks else await whole_ids(ledger, output, options)))
 
         return run_async(with_open_ledger, as_json=as_json)
 
@@ -304,6 +307,9 @@ def limited(function: Run) -> Run:
     return _limited(function, "all")
 
 
+utc_option: Final = click.option("--utc", is_flag=True, help="Whole times on a terminal, too, in UTC.")
+
+
 def paged(function: Run) -> Run:
     """Add `--limit`, `--after` and `--all` (as `everything`)."""
     every = click.option("--all", "everything", is_flag=True, help="All of them, as they are read.")
@@ -313,7 +319,8 @@ def paged(function: Run) -> Run:
 def _limited(function: Run, default: str) -> Run:
     after = click.option("--after", metavar="CURSOR", help="Go on after a page: with the cursor that it ended with.")
     text = f"The number of rows (default: {default})."
-    return click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="COUNT", help=text)(after(function))
+    limit = click.option("--limit", type=click.IntRange(1, LIMIT_MAX), metavar="COUNT", help=text)
+    return limit(after(utc_option(function)))
 
 
 async def rows_of(pages: AsyncIterator[ListPage[R]], problems: list[StreamProblem]) -> PagesOf[R]:
@@ -347,14 +354,10 @@ async def print_pages(
     cells: Callable[[R], Sequence[object]],
     *,
     as_row: Callable[[R], Mapping[str, Any]] = lambda row: row,  # type: ignore[assignment,return-value]
-    optional: bool = False,
 ) -> int:
-    """Print at most `count` rows as they come, and how to go on; return the number of rows.
-
-    With `optional` a table whose last column is empty lacks it.
-    """
+    """Print at most `count` rows as they come, and how to go on; return the number of rows."""
     shown, cursor = 0, ""
-    table = GrowingTable(output, columns, cells, as_row, optional=optional)
+    table = GrowingTable(output, columns, cells, as_row)
     async for place, row in rows:
         if shown == count:
             table.end()

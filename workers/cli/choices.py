@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger import InputError, UnknownRequestError
+from ledger.client.lookups import KnownRequest
+from ledger.client.results import pending_of
 from ledger.log.viewed import are_views_lost
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
 from workers.cli.description import card_lines
+from workers.cli.ids import ambiguous
 from workers.cli.output import CommandOutput, talk
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ class Choice(NamedTuple):
 
 
 async def named(ledger: Ledger, typed: Sequence[str], session: str | None) -> Choice:
-    """Return the requests of whole ids, or of beginnings that one pending request has.
+    """Return the requests of whole ids, or of beginnings that one request of all, pending or ended, has.
 
     An id that nothing has is returned without a session. Raises InputError for a beginning that several have.
     """
@@ -67,9 +70,12 @@ async def named(ledger: Ledger, typed: Sequence[str], session: str | None) -> Ch
         begun = await _beginning(ledger, request_id, session)
         if begun is None:
             targets.append(ChosenRequest(request_id, None))
-        elif all(one.request_id != begun.request.request_id for one in targets):
-            shown.append(begun)
-            targets.append(await _target(ledger, begun))
+        elif all(one.request_id != begun.request_id for one in targets):
+            waiting = [one for one in pending_of(begun.state) if one.request.request_id == begun.request_id]
+            shown += waiting
+            handle = await ledger.attach(begun.state.session_id)
+            digest = shown_digest(waiting[0].request) if waiting else None
+            targets.append(ChosenRequest(begun.request_id, handle, digest))
     return Choice(targets, shown)
 
 
@@ -161,18 +167,16 @@ async def _whole(ledger: Ledger, request_id: str, session: str | None) -> Sessio
     return found
 
 
-async def _beginning(ledger: Ledger, part: str, session: str | None) -> Pending | None:
-    """Return the pending request whose id begins so, None if there is none. Raises InputError for several."""
-    if session is None:
-        found = await ledger.lookups.pending_beginning(part)
-    else:
-        waiting = await ledger.pending(session)
-        found = [one for one in waiting if one.request.request_id.startswith(part)]
+async def _beginning(ledger: Ledger, part: str, session: str | None) -> KnownRequest | None:
+    """Return the request whose id begins so, None if there is none. Raises InputError for several, pending or ended."""
+    known = await ledger.lookups.requests_beginning(part)
+    found = [one for one in known if session in (None, one.state.session_id)]
     if len(found) > 1:
-        raise InputError(
-            f"`{part}` begins the ids of several pending requests: {_ids(found)}; type more of the one you mean",
-            request_id=part,
+        candidates = (
+            f"`{one.request_id}` in `{one.state.session_id}`{'' if one.request_id in one.state.pending else ' (ended)'}"
+            for one in sorted(found, key=lambda one: (one.request_id not in one.state.pending, one.request_id))
         )
+        raise ambiguous("request", part, list(candidates))
     return found[0] if found else None
 
 

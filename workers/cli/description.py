@@ -12,25 +12,29 @@ from typing import TYPE_CHECKING, Final
 from ledger.core.operands import named_in
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
-from ledger.session.approvals import approvals_of, demanded
+from ledger.session.approvals import approvals_of, demanded, offered
 from ledger.session.state import Request
 from ledger.session.would_run import quoted, would_run
 from workers.cli.output import CommandOutput
 from workers.presentation.labels import (
     APPROVED,
+    ASKED_BECAUSE,
     CALLS_ITSELF,
     DANGERS,
     DEMANDED,
+    EFFECT,
     NO_DEADLINE,
     ONLY_ONCE,
     PENDING_AGAIN,
     STILL_ASKS,
+    SUGGESTED,
     TIME_LEFT,
     WAITS_FOR,
-    WHY,
+    WOULD_ALLOW,
+    effect_words,
 )
 from workers.presentation.text import revealed, visible
-from workers.presentation.words import result_lines, rule_text
+from workers.presentation.words import listed, result_lines, rule_text
 
 if TYPE_CHECKING:
     from ledger import Pending, Result
@@ -56,7 +60,23 @@ def description_lines(request: Request) -> list[str]:
         f"! {DANGERS[one.kind]}: {revealed(one.says)}" + (f", in `{revealed(one.part)}`" if one.part else "")
         for one in description.dangers
     ]
-    return [*dangers, *_section_lines(description), *odd_lines(description)]
+    return [*dangers, *_section_lines(description), *_remembered_lines(request), *odd_lines(description)]
+
+
+def _remembered_lines(request: Request) -> Iterator[str]:
+    """Yield what can be remembered, as `reply` and `watch` remember it, and a suggestion that would change nothing."""
+    found = offered(request)
+    if found is None and approvals_of(request) is None:
+        yield ONLY_ONCE
+    if found is not None:
+        much = " (much more than this call)" if found.wide else ""
+        yield f"{WOULD_ALLOW}{much}: {revealed(listed(found.entries))}"
+    entries = () if found is None else found.entries
+    if set(entries) != set(request.always):
+        yield f"{SUGGESTED}: {revealed(listed(request.always))}"
+    still = found.still_asked if found is not None and entries != request.always else request.still_asked
+    if still:
+        yield f"{STILL_ASKS}: {revealed('; '.join(still))}"
 
 
 def odd_lines(description: Description) -> list[str]:
@@ -72,13 +92,8 @@ def odd_lines(description: Description) -> list[str]:
     ]
 
 
-def what_would_run(request: Request) -> str:
-    """Return the description for a cell of a table; a longer one is cut, with its length and the way to all of it."""
-    return _cut(revealed(would_run(request).in_line(None)) + _files(request))
-
-
 def call_in_line(request: Request) -> str:
-    """Return the permission and the description for a row; a longer one is cut as in a cell."""
+    """Return the permission and the description for a row; a longer one is cut, with its length and the way to all of it."""
     return _cut(revealed(would_run(request).as_call(request.permission, None)) + _files(request))
 
 
@@ -105,7 +120,7 @@ def _named(one: OddCharacter) -> str:
 
 def _section_lines(description: Description) -> Iterator[str]:
     for section in description.sections:
-        if not section.repeats:
+        if not section.repeats and section.kind != "offered":
             lines = section.rows or tuple(section.text.split("\n"))
             label = f"{_OF.get(section.origin, '')}{revealed(section.label)}"
             if len(lines) == 1:
@@ -125,21 +140,17 @@ def card_lines(one: Pending) -> list[str]:
     """Return the whole card; every misleading character of the agent's is written as its escape."""
     request = one.request
     lines = [f"request {request.request_id} of session {one.session}: {revealed(request.permission)}"]
-    return [*lines, *(f"  {line}" for line in (*description_lines(request), *_facts(request)))]
+    effect = f"{EFFECT}: {effect_words(request.evaluation)}"
+    return [*lines, *(f"  {line}" for line in (effect, *description_lines(request), *_facts(request)))]
 
 
 def _facts(request: Request) -> Iterator[str]:
-    yield from (f"{WHY}: {reason}" for reason in _reasons(request))
+    yield from (f"{ASKED_BECAUSE} {reason}" for reason in _reasons(request))
     yield from (f"{DEMANDED}: {revealed(one)}" for one in demanded(request))
     approvals = approvals_of(request)
-    if approvals is not None:
-        if approvals.given:
-            given = ", ".join(f"{revealed(one.by.name)} at {format_time(one.at_ms)}" for one in approvals.given)
-            yield f"{APPROVED}: by {given}; {WAITS_FOR} {revealed(approvals.waits_for)}"
-    elif not request.always:
-        yield ONLY_ONCE
-    if request.still_asked:
-        yield f"{STILL_ASKS}: {revealed('; '.join(request.still_asked))}"
+    if approvals is not None and approvals.given:
+        given = ", ".join(f"{revealed(one.by.name)} at {format_time(one.at_ms)}" for one in approvals.given)
+        yield f"{APPROVED}: by {given}; {WAITS_FOR} {revealed(approvals.waits_for)}"
     deadline = request.deadline_ms
     until = NO_DEADLINE if deadline is None else f"until {format_time(deadline)} ({request.tier})"
     yield f"asked at: {format_time(request.asked_ms)}"

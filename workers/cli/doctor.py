@@ -16,6 +16,7 @@ from ledger.stores.redis.addresses import open_doors
 from projections.lag import set_back_ms
 from workers.cli.base import command, run_async
 from workers.cli.output import CommandOutput, Exit, talk
+from workers.cli.tables import Wide
 from workers.runtime.history import compare_history
 from workers.runtime.place import LedgerPlace
 from workers.upkeep.health import (
@@ -31,7 +32,7 @@ from workers.upkeep.health import (
     space_of,
 )
 
-COLUMNS = ("check", "ok", "what was found", "what to do")
+COLUMNS = ("check", "ok", Wide("what was found"), Wide("what to do"))
 
 MS_PER_NS: Final = 1_000_000
 

@@ -9,14 +9,15 @@ import click
 from ledger.access.freeze import HoldReach, LegalHold
 from ledger.core.freezes import Freeze
 from ledger.core.times import format_time
-from workers.cli.base import checked, command, local_actor, require_reason, with_ledger
+from workers.cli.base import checked, command, local_actor, require_reason, utc_option, with_ledger
 from workers.cli.options import adding
 from workers.cli.output import CommandOutput
+from workers.cli.tables import At, Wide
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS = ("frozen", "by", "at", "reason")
+COLUMNS = ("frozen", "by", "at", Wide("reason"))
 
 
 _project: Final = click.option("--project", metavar="PROJECT", help="One project alone (default: the whole ledger).")
@@ -30,6 +31,7 @@ _project: Final = click.option("--project", metavar="PROJECT", help="One project
 @_project
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to everybody.")
 @click.option("--list", "lists", is_flag=True, help="Only list the freezes in force.")
+@utc_option
 @checked(require_reason)
 @with_ledger
 async def freeze(
@@ -77,12 +79,12 @@ def _cells(one: Freeze) -> tuple[str | None, ...]:
     return (
         "everything" if one.project is None else f"project {one.project}",
         one.by,
-        format_time(one.at_ms),
+        At(format_time(one.at_ms)),
         one.reason,
     )
 
 
-HOLD_COLUMNS = ("held", "by", "at", "reason")
+HOLD_COLUMNS = ("held", "by", "at", Wide("reason"))
 
 
 def _check_reach(*, project: str | None, session: str | None, lists: bool = False, **_others: object) -> None:
@@ -107,6 +109,7 @@ _reach: Final = adding(
 @_reach
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to whoever wants to redact.")
 @click.option("--list", "lists", is_flag=True, help="Only list the holds in force.")
+@utc_option
 @checked(_check_reach)
 @checked(require_reason)
 @with_ledger
@@ -159,4 +162,4 @@ async def unhold(
 
 def _hold_cells(one: LegalHold) -> tuple[str | None, ...]:
     kind, name = ("project", one.reach.project) if one.reach.session is None else ("session", one.reach.session)
-    return f"{kind} {name}", one.by, format_time(one.at_ms), one.reason
+    return f"{kind} {name}", one.by, At(format_time(one.at_ms)), one.reason

@@ -23,16 +23,18 @@ from workers.cli.base import (
     print_pages,
     read_count,
     rows_of,
+    utc_option,
     with_ledger,
 )
 from workers.cli.options import adding
 from workers.cli.output import CommandOutput, Exit, talk, tell_problems
+from workers.cli.tables import At, IdCell, Wide, at
 
 if TYPE_CHECKING:
     from ledger import Approved, Ledger
 
-COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "uses left", "last used", "from request")
-USE_COLUMNS = ("at", "session", "request", "permission", "call", "outcome", "ran")
+COLUMNS = ("grant", "scope", Wide("what it allows"), "by", "expires", "last used")
+USE_COLUMNS = ("at", "session", "request", Wide("call"), "outcome", "ran")
 
 
 where: Final = adding(
@@ -109,17 +111,15 @@ async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages
 
 
 def approved_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    wider = " (wider than offered)" if row.get("wider") else ""
+    uses = "" if row["uses"] is None else f" ({row['uses_left']} of {row['uses']} uses left)"
     return (
-        row["grant_id"],
+        IdCell(row["grant_id"]),
         row["scope"],
-        row["permission"],
-        f"`{row['pattern']}`{' (wider than offered)' if row.get('wider') else ''}",
+        f"{row['permission']} `{row['pattern']}`{wider}{uses}",
         f"{row['by']}{' (imported)' if row.get('imported') else ''}",
-        row["at"],
-        row["expires_at"] or "never",
-        "any" if row["uses"] is None else f"{row['uses_left']} of {row['uses']}",
-        row["last_used_at"],
-        row["request_id"],
+        at(row["expires_at"], "never"),
+        at(row["last_used_at"], "never"),
     )
 
 
@@ -184,11 +184,10 @@ def _check_revoke(*, grant: str | None, uses_of: str | None, reason: str | None,
 
 def _use_cells(use: GrantUse) -> tuple[str | None, ...]:
     return (
-        format_time(use.at_ms),
-        use.session,
-        use.request_id,
-        use.permission,
-        use.what,
+        At(format_time(use.at_ms)),
+        IdCell(use.session),
+        IdCell(use.request_id),
+        f"{use.permission} {use.what}",
         use.outcome or "not allowed any more",
         "yes" if use.ran else "not recorded",
     )
@@ -202,6 +201,7 @@ def _use_cells(use: GrantUse) -> tuple[str | None, ...]:
 @click.argument("grant", required=False)
 @click.option("--uses-of", metavar="GRANT", help="Show the calls that a grant let through, and revoke nothing.")
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@utc_option
 @checked(_check_revoke)
 @with_ledger
 async def revoke(

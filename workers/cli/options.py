@@ -8,6 +8,9 @@ from typing import Any, Final
 
 import click
 
+WHOLE_CHARS: Final = 1000
+"""Characters of a sentence in a list of commands: all that it has."""
+
 
 class DocumentedCommand(click.Command):
     """A command with examples. Every example must parse, which a test checks."""
@@ -17,6 +20,10 @@ class DocumentedCommand(click.Command):
         # Also without the context of a group: click keeps the option of the first context that it sees.
         self.context_settings.setdefault("help_option_names", ["-h", "--help"])
         self.examples = tuple(examples)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first sentence whole, which click would cut in the list of a group."""
+        return super().get_short_help_str(max(limit, WHOLE_CHARS))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

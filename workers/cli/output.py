@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -74,15 +75,18 @@ OF_OUTCOME: Final = {
 
 T = TypeVar("T")
 
-_GAP: Final = "  "
-_WIDE_COLUMNS: Final = 120
+
+def _local_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class CommandOutput:
     """The output of one command. Control characters in texts are escaped, so that none reaches the terminal raw."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
-        self.as_json = as_json
+    def __init__(self, *, as_json: bool = False, utc: bool = False, now_ms: Callable[[], int] = _local_ms) -> None:
+        self.as_json, self.utc, self.now_ms = as_json, utc, now_ms
+        self.other_ids: set[str] = set()
+        """Ids that are not in a table, and that a short one in it must not begin."""
 
     def line(self, text: str = "") -> None:
         """Print one line of data for a person."""
@@ -135,24 +139,22 @@ class CommandOutput:
             talk(none)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`.
+        """Print a table: as `workers.cli.tables` says, aligned columns with nothing cut off where it is no terminal."""
+        from workers.cli.tables import TableLook, plain_lines, print_on_terminal  # noqa: PLC0415 - only people need it
 
-        On a terminal of fewer than 120 columns that is too narrow for the table each row is a block of lines.
-        """
-        cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
-        if sys.stdout.isatty():
-            _on_terminal(columns, cells)
+        rows = list(rows)
+        is_terminal = sys.stdout.isatty()
+        look = TableLook(is_terminal=is_terminal, utc=self.utc, now_ms=self.now_ms(), others=self.other_ids)
+        texts = look.texts(rows)
+        if is_terminal:
+            print_on_terminal(columns, rows, texts)
             return
-        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-        for row in (columns, *cells):
-            _to_stdout(_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        for line in plain_lines(columns, texts):
+            _to_stdout(line)
 
 
 class GrowingTable(Generic[T]):
-    """Rows that come one by one: a program gets each at once; a person's table needs all of them.
-
-    With `optional` a table whose last column is empty lacks it.
-    """
+    """Rows that come one by one: a program gets each at once; a person's table needs all of them."""
 
     def __init__(
         self,
@@ -160,11 +162,8 @@ class GrowingTable(Generic[T]):
         columns: Sequence[str],
         cells: Callable[[T], Sequence[object]],
         as_json: Callable[[T], Mapping[str, Any]],
-        *,
-        optional: bool = False,
     ) -> None:
         self._output, self._columns, self._cells, self._as_json = output, columns, cells, as_json
-        self._optional = optional
         self._rows: list[Sequence[object]] = []
 
     def add(self, one: T) -> None:
@@ -176,8 +175,7 @@ class GrowingTable(Generic[T]):
     def end(self) -> None:
         """Print the table of the rows so far."""
         if self._rows:
-            count = len(self._columns) - (self._optional and all(row[-1] is None for row in self._rows))
-            self._output.table(self._columns[:count], [row[:count] for row in self._rows])
+            self._output.table(self._columns, self._rows)
         self._rows = []
 
 
@@ -202,35 +200,6 @@ def _to_stdout(line: str) -> None:
 def silence_stdout() -> None:
     """Discard what Python flushes at exit, since the reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _on_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - slow to import, and only people need it
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    console = Console(highlight=False)
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    if console.width < _WIDE_COLUMNS and sum(widths) + len(_GAP) * len(widths) > console.width:
-        _blocks(columns, rows)
-        return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        # Text, not str: an agent's square brackets are no markup.
-        table.add_row(*map(Text, row))
-    console.print(table)
-
-
-def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    width = max(map(len, columns))
-    for row in rows:
-        _to_stdout(row[0])
-        for column, cell in zip(columns[1:], row[1:], strict=True):
-            if cell not in ("", "-"):
-                _to_stdout(f"{_GAP}{column.ljust(width)}{_GAP}{cell}")
 
 
 def tell_problems(output: CommandOutput, problems: Sequence[StreamProblem]) -> Exit:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from ledger.client.results import pending_of, result_of
-from ledger.core.times import SECOND_MS, format_time_or_none
+from ledger.core.policy import counted_effect
+from ledger.core.times import SECOND_MS, format_time, format_time_or_none
 from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import WaitingPlace
 from ledger.log.surveys import Listed, ListPage, StreamProblem
-from ledger.session.state import Request
 from workers.cli.base import (
     PagesOf,
     check_page,
@@ -24,20 +25,18 @@ from workers.cli.base import (
     read_count,
     with_ledger,
 )
-from workers.cli.choices import NOTHING_PENDING, named, nothing_pending
-from workers.cli.description import card_lines, print_result, what_would_run, who_asks
+from workers.cli.choices import NOTHING_PENDING, nothing_pending
+from workers.cli.description import call_in_line, card_lines, print_result
+from workers.cli.ids import neighbours
 from workers.cli.output import CommandOutput, Exit, talk, tell_problems
-from workers.presentation.labels import ASKED_BY, FOLDER, STILL_ASKS, TIME_LEFT, danger_kinds
-from workers.presentation.text import revealed
-from workers.presentation.words import about, listed, time_left
+from workers.cli.tables import At, IdCell, Styled, Wide, at
+from workers.presentation.labels import EFFECT, SHORT_EFFECTS, danger_kinds
+from workers.presentation.words import about
 
 if TYPE_CHECKING:
     from ledger import Ledger, Pending
 
-COLUMNS = (
-    "request", "session", "permission", "what would run", "dangers", FOLDER, ASKED_BY, "always allows", "asked",
-    TIME_LEFT,
-)  # fmt: skip
+COLUMNS = (EFFECT, "request", "session", Wide("what would run"), "asked", "expires")
 
 
 LATE_MS: Final = SECOND_MS
@@ -89,7 +88,8 @@ async def pending(
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
     """
     if request is not None:
-        await _print_card(ledger, output, request, session)
+        if not await print_request(ledger, output, request, session):
+            talk(f"info: request `{request}` is not pending any more")
         return Exit.DONE
     count = page_count(output, limit, everything=everything)
     problems: list[StreamProblem] = []
@@ -97,18 +97,13 @@ async def pending(
         pages = ledger.pending_pages(after, read_count(count))
     else:
         pages = _of_one(await ledger.pending(session), after)
-    now_ms = ledger.store.clock.now_ms()
     shown = await print_pages(
         output,
-        _rows(ledger, pages, problems),
+        _rows(ledger, output, pages, problems),
         count,
-        (*COLUMNS, "asker"),
-        lambda one: (
-            *pending_cells(one.pending, now_ms),
-            None if one.gone_ms is None else f"gone since {about(now_ms - one.gone_ms)}",
-        ),
+        COLUMNS,
+        lambda one: pending_cells(one.pending, one.gone_ms),
         as_row=lambda one: {**one.pending.described(), "asker_gone_at": format_time_or_none(one.gone_ms)},
-        optional=True,
     )
     if not (shown or after):
         found = NOTHING_PENDING if session is not None else await nothing_pending(ledger)
@@ -133,25 +128,27 @@ async def _tell_overdue(ledger: Ledger, session: str | None) -> None:
         )
 
 
-async def _print_card(ledger: Ledger, output: CommandOutput, request: str, session: str | None) -> None:
-    """Print one request whole. Raises UnknownRequestError, InputError for a beginning that several have."""
-    target = (await named(ledger, [request], session)).targets[0]
-    found = target.session or await ledger.session_of(request, session)
-    state = await found.state()
-    waiting = next((one for one in pending_of(state) if one.request.request_id == target.request_id), None)
+async def print_request(ledger: Ledger, output: CommandOutput, request: str, session: str | None) -> bool:
+    """Print one request: the whole card while it is pending, then the outcome. Return whether it is pending.
+
+    Raises UnknownRequestError.
+    """
+    state = await (await ledger.session_of(request, session)).state()
+    waiting = next((one for one in pending_of(state) if one.request.request_id == request), None)
     if waiting is None:
-        result = result_of(state, target.request_id)
-        talk(f"info: request `{target.request_id}` is not pending any more")
-        print_result(output, result)
+        print_result(output, result_of(state, request))
     else:
         output.result(waiting.described(), *card_lines(waiting))
+    return waiting is not None
 
 
 async def _rows(
-    ledger: Ledger, pages: AsyncIterator[ListPage[Pending]], problems: list[StreamProblem]
+    ledger: Ledger, output: CommandOutput, pages: AsyncIterator[ListPage[Pending]], problems: list[StreamProblem]
 ) -> PagesOf[_Shown]:
     async for page in pages:
         problems += page.problems
+        if sys.stdout.isatty():
+            output.other_ids |= await neighbours(ledger, {one.request.request_id for one in page.items})
         gone = await gone_anywhere(ledger.store, {one.session for one in page.items})
         for place in page.rows:
             one = place.row
@@ -164,27 +161,18 @@ async def _of_one(waiting: Sequence[Pending], after: str | None) -> AsyncIterato
     yield ListPage([Listed(at.order, at.cursor, one) for at, one in places if at.version > version], [], None)
 
 
-def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
+def pending_cells(one: Pending, gone_ms: int | None = None) -> tuple[object, ...]:
+    """Return a pending request's cells; `gone_ms` is since when (server ms) its asker is gone."""
     from ledger.session.would_run.description import describe_request  # noqa: PLC0415 - it reads shell lines
 
     request = one.request
+    dangers = danger_kinds(describe_request(request))
+    gone = "" if gone_ms is None else f" (its asker is gone since {format_time(gone_ms)})"
     return (
-        request.request_id,
-        one.session,
-        revealed(request.permission),
-        what_would_run(request),
-        danger_kinds(describe_request(request)) or None,
-        None if request.cwd is None else revealed(request.cwd),
-        who_asks(request),
-        _granted_by_always(request),
-        f"{about(now_ms - request.asked_ms)} ago",
-        time_left(request.deadline_ms, now_ms, f" ({request.tier})"),
+        Styled(*SHORT_EFFECTS[counted_effect(request.evaluation)]),
+        IdCell(request.request_id),
+        IdCell(one.session),
+        f"{f'! {dangers}: ' if dangers else ''}{call_in_line(request)}{gone}",
+        At(format_time(request.asked_ms)),
+        at(format_time_or_none(request.deadline_ms), "never"),
     )
-
-
-def _granted_by_always(request: Request) -> str | None:
-    """Return the grants of an `always`, and the parts that would be asked again all the same."""
-    if not request.always:
-        return None
-    asked = f" ({STILL_ASKS}: {'; '.join(request.still_asked)})" if request.still_asked else ""
-    return revealed(listed(request.always) + asked)

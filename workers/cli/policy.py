@@ -26,13 +26,16 @@ from workers.cli.base import LedgerCommand, Run, json_option, no_constant
 from workers.cli.lazy import LazyGroup
 from workers.cli.options import adding
 from workers.cli.output import CommandOutput, Exit, talk
+from workers.cli.tables import Wide
 
 _TOP: Final = "project"
 SHOWN_COUNT: Final = 4
 """The number of places named when no file was found."""
 
 _OPTIONS: Final = (
-    click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules."),
+    click.Option(
+        ["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules (default: the project's)."
+    ),
     click.Option(
         ["--profile"], type=click.Choice(["hardened", "faithful"]), help="Safer, or as the source (default: hardened)."
     ),
@@ -136,6 +139,37 @@ class Choices(NamedTuple):
             talk(f"hint: no file of `{self.dialect}` rules was found here; name one with --config FILE")
         return with_facts(compile_policy(source_of(found)), machine_facts())
 
+    def of_project(self, *, quiet: bool) -> Choices:
+        """Return these options with the dialect of this project, where neither a dialect nor a file was typed.
+
+        It is that of the rules which the project's trusted file names, else of the only rule files that lie in the folder.
+        """
+        if self.typed["dialect"] is not None or self.has_files:
+            return self
+        from workers.runtime.project_rules import ProjectRules  # noqa: PLC0415 - only commands about a project need it
+
+        projects = ProjectRules()
+        file = projects.file_of(self.cwd)
+        named = {} if file is None else projects.paths(file)
+        found = named or self._lying_here()
+        if len(found) > 1 and DEFAULT_DIALECT not in found:
+            raise InputError(
+                f"there are rules of several dialects here ({', '.join(sorted(found))}); name one with --dialect"
+            )
+        dialect = next(iter(found)) if len(found) == 1 else DEFAULT_DIALECT
+        if dialect in found and not quiet:
+            talk(f"info: these are rules of dialect `{dialect}`, in `{found[dialect]}`")
+        return Choices({**self.typed, "dialect": dialect, "config": named.get(dialect)})
+
+    def _lying_here(self) -> dict[str, str]:
+        """Return the first file of rules of each dialect in this folder."""
+        found: dict[str, str] = {}
+        for name in DIALECTS:
+            for place in dialect_named(name).searched(self.cwd, os.environ, home=self.home):
+                if Path(place).is_relative_to(self.cwd) and os.path.lexists(place):
+                    found.setdefault(name, str(place))
+        return found
+
 
 def _name_and_file(text: str) -> tuple[str, str]:
     name, equals, file = text.partition("=")
@@ -156,15 +190,19 @@ def json_of(text: str, option: str, kind: type) -> Any:
     return value
 
 
-def policy_command(name: str, *examples: str, with_rules: bool = True) -> Callable[[Run], LedgerCommand]:
-    """Make a function a command; with `with_rules` it gets the shared options as `choices`."""
+def policy_command(
+    name: str, *examples: str, with_rules: bool = True, of_project: bool = False
+) -> Callable[[Run], LedgerCommand]:
+    """Make a function a command; with `with_rules` it gets the shared options as `choices`, `of_project` the project's."""
 
     def decorate(function: Run) -> LedgerCommand:
         def run(*, as_json: bool = False, **typed: Any) -> int | None:
             if not with_rules:
                 return function(as_json=as_json, **typed)
             choices = Choices({option: typed.pop(option) for option in _NAMES})
-            return function(choices=choices, as_json=as_json, **typed)
+            return function(
+                choices=choices.of_project(quiet=as_json) if of_project else choices, as_json=as_json, **typed
+            )
 
         run.__doc__ = function.__doc__
         run.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
@@ -266,6 +304,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     "rules",
     "permission-ledger policy rules --dialect claude",
     "permission-ledger policy rules --config opencode.json --json",
+    of_project=True,
 )
 def rules(*, choices: Choices, as_json: bool) -> None:
     """Print the rules in force, lowest layer first, each with its layer and the line where it stands.
@@ -278,7 +317,7 @@ def rules(*, choices: Choices, as_json: bool) -> None:
         output.rows(rule.as_json() for rule in found)
     elif found:
         rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in found]
-        output.table(("ACTION", "PERMISSION", "PATTERN", "LAYER", "WHERE"), rows)
+        output.table(("action", "permission", Wide("pattern"), "layer", "where"), rows)
     else:
         output.line(f"there are no rules: {choices.dialect} asks about {choices.spoken.language.asks_about}")
 
@@ -286,6 +325,7 @@ def rules(*, choices: Choices, as_json: bool) -> None:
 @policy_command(
     "disabled",
     "permission-ledger policy disabled --tools bash,edit,webfetch --config opencode.json",
+    of_project=True,
 )
 @click.option("--tools", required=True, metavar="A,B", help="Names of tools, with commas between them.")
 def disabled(*, choices: Choices, as_json: bool, tools: str) -> None:
@@ -322,7 +362,7 @@ def shell(*, as_json: bool, command: str) -> None:
     output.line("plain" if analysis.plain else f"not plain: {analysis.reason}")
     if analysis.commands:
         rows = [_row(one) for one in analysis.commands]
-        output.table(("COMMAND", "ASSIGNMENTS", "REDIRECTS", "INSIDE"), rows)
+        output.table((Wide("command"), "assignments", "redirects", "inside"), rows)
         output.line()
     for text in _forms(analysis):
         output.line(text)

@@ -31,6 +31,7 @@ from ledger.policy.offers import narrowed, offers
 from ledger.policy.shell.forms.reduction import form_json, form_text
 from workers.cli.output import CommandOutput, Exit, talk
 from workers.cli.policy import Choices, call_options, policy_command, typed_call
+from workers.cli.tables import Wide
 from workers.presentation.labels import DEMANDED
 
 EXITS: Final = {Verdict.ALLOW: Exit.DONE, Verdict.ASK: Exit.PENDING, Verdict.DENY: Exit.DENIED}
@@ -48,6 +49,7 @@ _HEADLINES: Final = {
     "permission-ledger policy explain --dialect claude --config .claude/settings.json 'npm test && rm -rf build'",
     """permission-ledger policy explain --dialect claude --tool Read --input '{"file_path": ".env"}' --json""",
     "permission-ledger policy explain --permission webfetch --pattern https://example.com",
+    of_project=True,
 )
 @call_options
 def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
@@ -140,7 +142,7 @@ def _parts(output: CommandOutput, judged: JudgedCall) -> None:
     rows += [(_where(part), part.verdict.value, part.text, *_decided(part)) for part in judged.own.parts]
     if rows:
         output.line()
-        output.table(("PART", "VERDICT", "TEXT", "RULE", "WHERE"), rows)
+        output.table(("part", "verdict", Wide("text"), Wide("rule"), Wide("where")), rows)
 
 
 def _where(part: Part) -> str:
@@ -175,6 +177,7 @@ def _nearly(output: CommandOutput, near: tuple[Near, ...]) -> None:
     "lint",
     "permission-ledger policy lint --config opencode.json",
     "permission-ledger policy lint --dialect claude --json",
+    of_project=True,
 )
 def lint(*, choices: Choices, as_json: bool) -> int:
     """Find rules that never decide, are lifted or not honoured, and names and keys that mean nothing.
@@ -451,6 +454,7 @@ _REACHES: Final = {"exact": "exactly this", "kind": "this kind", "all": "more"}
     "remember",
     "permission-ledger policy remember 'git tag v1.4.0'",
     "permission-ledger policy remember --dialect codelia 'npm run build && ls' --json",
+    of_project=True,
 )
 @call_options
 def remember(*, choices: Choices, as_json: bool, **typed: Any) -> None:

@@ -16,12 +16,13 @@ from ledger.log.redactions import PATTERN_CHARS_MAX, Pattern, Redactable, Stream
 from ledger.stores.port import FilesRewritten, StreamKey
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, Exit, progress, talk
+from workers.cli.tables import IdCell, Wide
 from workers.upkeep.redactions import OUT_OF_REACH, Carried, carry_out, holds_over, notes_on, plan_json
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS = ("stream", "version", "event", "request", "why", "what goes")
+COLUMNS = ("stream", "version", "event", "request", Wide("why"), Wide("what goes"))
 
 Unread: TypeAlias = dict[StreamKey, DamageError]
 
@@ -184,7 +185,8 @@ def _tell_unread(unread: Unread) -> None:
 
 def _cells(plan: StreamPlan, one: Redactable) -> tuple[object, ...]:
     members = [f"{name}*" if name in one.matched else name for name in one.members]
-    return plan.key.name, one.version, one.type, one.request_id, _WHY[one.why], ", ".join(members) or "its salt"
+    request = None if one.request_id is None else IdCell(one.request_id)
+    return plan.key.name, one.version, one.type, request, _WHY[one.why], ", ".join(members) or "its salt"
 
 
 def _tell_stays(plans: Sequence[StreamPlan]) -> None:

@@ -12,6 +12,7 @@ from ledger.client.results import result_of
 from ledger.core.events import Actor
 from ledger.core.requests import Answer, parse_answer, parse_reply
 from ledger.core.times import parse_duration
+from ledger.session.approvals import offered
 from ledger.session.texts import undelivered_note
 from workers.cli import choices
 from workers.cli.base import checked, command, json_object, local_actor, tell, with_ledger
@@ -22,6 +23,7 @@ from workers.cli.output import CommandOutput, Exit, talk, worst
 
 if TYPE_CHECKING:
     from ledger import Ledger, Result
+    from ledger.session.state import Request
 
 REQUEST_OR_REPLY: Final = IdParam("requests", ("once", "session", "always", "reject"))
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
@@ -124,9 +126,10 @@ async def reply(
     remember; the answered call itself takes no use. A pattern must allow the request; one that is wider than offered is
     accepted from here, and marked as such.
 
-    A whole id names a request. The beginning of an id (4 characters or more), --matching, and no REQUEST at all where
-    just one waits choose among what is pending now: those requests are shown whole, and answered as they were shown once you
-    confirm, or with --yes. Without a terminal and without --yes they are listed, and the exit code is 7.
+    A whole id names a request. The beginning of an id (4 characters or more) must be that of one of all requests,
+    ended ones too. It, --matching, and no REQUEST at all where just one waits choose among what is pending now: those
+    requests are shown whole, and answered as they were shown once you confirm, or with --yes. Without a terminal and
+    without --yes they are listed, and the exit code is 7.
     """
     *typed, said = words
     bounds: dict[str, Any] = {
@@ -180,7 +183,7 @@ async def _answered(
             digest=answer.digest or target.digest,
             round=answer.round,
             administrator=True,
-            **answer.bounds,
+            **_bounds(answer, waiting),
         )
     except (AlreadyAnsweredError, StaleReplyError) as error:
         stands = result_of(await found.state(), request)
@@ -202,6 +205,16 @@ async def _answered(
         return Exit.PENDING
     # A yes overruled by the present rules is no success, and must not look like one.
     return Exit.DENIED if result.outcome == "denied" else Exit.DONE
+
+
+def _bounds(answer: _Answer, waiting: Request | None) -> dict[str, Any]:
+    """Return what the answer remembers: what the card offers where the agent's own suggestion would change nothing."""
+    if waiting is None or answer.reply not in ("session", "always") or answer.bounds["patterns"]:
+        return answer.bounds
+    found = offered(waiting)
+    if found is None:
+        return answer.bounds
+    return answer.bounds | {"patterns": None if set(found.entries) == set(waiting.always) else found.entries}
 
 
 def _followed_from(stands: Result, requests: Sequence[str]) -> bool:

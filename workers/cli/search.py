@@ -19,10 +19,10 @@ from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.session.state import SessionState
 from projections.asked_before import asked_before
-from workers.cli.base import PAGE_COUNT, Pages, checked, command, local_actor, print_pages, with_ledger
-from workers.cli.choices import named
+from workers.cli.base import PAGE_COUNT, Pages, checked, command, local_actor, print_pages, utc_option, with_ledger
 from workers.cli.options import index_file_option
 from workers.cli.output import CommandOutput, talk, talk_json
+from workers.cli.tables import At, IdCell, Wide
 from workers.indexer.reader import (
     OUTCOMES,
     IndexLag,
@@ -40,7 +40,7 @@ from workers.presentation.why import LOOK_BACK_DAYS, LOOKED_AT_COUNT, why_json, 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS: Final = ("asked", "outcome", "by", "reason", "permission", "would run", "agent", "project", "session@version")
+COLUMNS: Final = ("asked", "request", "outcome", Wide("what was asked"), "agent", "project")
 
 LIMIT_MAX: Final = 1000
 
@@ -68,6 +68,7 @@ def _check(*, text: tuple[str, ...], **options: Any) -> None:
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=PAGE_COUNT, metavar="COUNT", help="Rows to show.")
 @click.option("--after", metavar="CURSOR", help="Go on after a page: with the cursor that it ended with.")
 @index_file_option
+@utc_option
 @checked(_check)
 @with_ledger
 async def search(
@@ -97,7 +98,11 @@ async def search(
 
 
 def _conditions(options: Mapping[str, Any]) -> dict[str, str | None]:
-    return {name: value for name, value in options.items() if name not in ("limit", "after", "file", "url", "as_json")}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in ("limit", "after", "file", "url", "utc", "as_json")
+    }
 
 
 async def _rows(index: IndexReader, query: SearchQuery, limit: int) -> Pages:
@@ -107,16 +112,15 @@ async def _rows(index: IndexReader, query: SearchQuery, limit: int) -> Pages:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    by = f" by {row['by']}" if row["by"] else ""
+    reason = f" ({revealed(row['reason'])})" if row["reason"] else ""
     return (
-        row["asked_at"],
-        row["outcome"],
-        row["by"],
-        revealed(row["reason"]) or None,
-        revealed(row["permission"]),
-        revealed(row["call"]),
+        At(row["asked_at"]),
+        IdCell(row["request_id"]),
+        f"{row['outcome']}{by}",
+        f"{revealed(row['permission'])} {revealed(row['call'])}{reason}",
         row["agent"],
         row["project"],
-        f"{row['session']}@{row['version']}",
     )
 
 
@@ -149,9 +153,8 @@ async def why(
     Past requests are looked up in the index of `permission-ledger worker indexer`, else in the newest sessions of the project; at
     most 300 are looked at. REQUEST is an id, or the beginning of one that is pending; a settled request is explained, too.
     """
-    target = (await named(ledger, [request], session)).targets[0]
-    found = target.session or await ledger.session_of(target.request_id, session)
-    row = await why_here(ledger, found, target.request_id, local_actor(name), file)
+    found = await ledger.session_of(request, session)
+    row = await why_here(ledger, found, request, local_actor(name), file)
     output.result(row, *why_lines(row))
 
 

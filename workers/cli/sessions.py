@@ -21,14 +21,16 @@ from workers.cli.base import (
     print_pages,
     read_count,
     rows_of,
+    utc_option,
     with_ledger,
 )
 from workers.cli.output import CommandOutput, talk, tell_problems
+from workers.cli.tables import At, IdCell, Wide
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
+COLUMNS = ("session", "project", "agent", "last event", "pending", "state")
 
 
 @command(
@@ -71,14 +73,12 @@ async def sessions(
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    shown = dict(row)
-    if "imported_at" in row:
-        shown["opened_at"] = f"{row['opened_at']} (imported)"
-    names = ("session", "project", "agent", "opened_at", "at", "version", "pending", "closed_at")
-    return tuple(shown[name] for name in names)
+    state = "open" if row["closed_at"] is None else "closed"
+    imported = ", imported" if "imported_at" in row else ""
+    return (IdCell(row["session"]), row["project"], row["agent"], At(row["at"]), row["pending"], state + imported)
 
 
-ACCESS_COLUMNS: Final = ("at", "kind", "who", "via", "session", "what", "from", "times")
+ACCESS_COLUMNS: Final = ("at", "kind", "who", "session", Wide("what"), "from")
 COUNT_DEFAULT: Final = 200
 COUNT_MAX: Final = 10_000
 
@@ -99,6 +99,7 @@ COUNT_MAX: Final = 10_000
     show_default=True,
     help="The number of rows, newest ones.",
 )
+@utc_option
 @with_ledger
 async def access(
     ledger: Ledger,
@@ -126,4 +127,7 @@ async def access(
 
 def _read_cells(one: RecordedRead) -> tuple[object, ...]:
     read = one.read
-    return (format_time(one.ms), read.kind, read.name, read.via, read.session, read.what, read.address, read.count)
+    who = f"{read.name} ({read.via})" if read.via else read.name
+    what = f"{read.what or '-'} ({read.count} times)" if read.count > 1 else read.what
+    session = None if read.session is None else IdCell(read.session)
+    return (At(format_time(one.ms)), read.kind, who, session, what, read.address)

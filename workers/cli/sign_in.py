@@ -17,13 +17,14 @@ from ledger.client.tokens import ROLES, token_json
 from ledger.core.errors import InputError
 from ledger.core.times import format_time, parse_duration
 from ledger.stores.urls import default_home
-from workers.cli.base import Pages, command, limited, local_actor, print_pages, with_ledger
+from workers.cli.base import Pages, command, limited, local_actor, print_pages, utc_option, with_ledger
 from workers.cli.output import CommandOutput, talk
+from workers.cli.tables import At, IdCell, Wide, at
 
 if TYPE_CHECKING:
     from ledger import Ledger
 
-COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
+COLUMNS = ("token", "name", "role", Wide("reach"), "expires", "state")
 
 EVERYTHING: Final = (
     "WARNING: agent {name} reads, cancels and closes the sessions of ALL agents in {where}, and notes in them what ran; "
@@ -154,25 +155,31 @@ def _is_narrow(row: Mapping[str, Any]) -> bool:
 
 def _projects(row: Mapping[str, Any]) -> str:
     if not _is_narrow(row) or row["any_project"]:
-        return "all"
-    return row["claimed"] or "the first it opens"
+        return "all projects"
+    return row["claimed"] or "the first project that it works in"
+
+
+def _sessions(row: Mapping[str, Any]) -> str:
+    return (
+        f"sessions {', '.join(row['sessions'])}"
+        if row["sessions"]
+        else f"{'its own' if _is_narrow(row) else 'all'} sessions"
+    )
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     state = "in force" if row["in_force"] else "revoked" if row["revoked_at"] else "ended"
     return (
-        row["token_id"],
+        IdCell(row["token_id"]),
         row["name"],
         row["role"] + (", brings rules" if row["brings_rules"] else "") + (", EVERYTHING" if row["everything"] else ""),
-        ", ".join(row["projects"]) or _projects(row),
-        ", ".join(row["sessions"]) or ("its own" if _is_narrow(row) else "all"),
-        row["at"],
-        row["expires_at"] or "never",
+        f"{_sessions(row)} in {', '.join(row['projects']) or _projects(row)}",
+        at(row["expires_at"], "never"),
         state if row["use"] == "bearer" else f"{state}, {row['use']}",
     )
 
 
-PASSKEY_COLUMNS = ("passkey", "person", "name", "site", "registered", "consented by another", "last used", "state")
+PASSKEY_COLUMNS = ("passkey", "person", Wide("name"), "site", "last used", "state")
 
 
 @click.group(short_help="Passkeys that sign answers: list, remove.")
@@ -182,6 +189,7 @@ def passkey() -> None:
 
 @command("permission-ledger passkey list", "permission-ledger passkey list --all --json", name="list")
 @click.option("--all", "everything", is_flag=True, help="Also those that were removed.")
+@utc_option
 @with_ledger
 async def list_passkeys(ledger: Ledger, output: CommandOutput, *, everything: bool) -> None:
     """List the passkeys, oldest first. Kept elsewhere, the list is what `verify --passkeys` trusts."""
@@ -214,14 +222,13 @@ def _passkey_cells(row: dict[str, Any]) -> tuple[object, ...]:
         row["person"],
         row["name"],
         row["rp_id"],
-        row["at"],
-        "yes" if row["vouched"] else "no",
-        row["used_at"] or "never",
-        "in force" if row["removed_at"] is None else "removed",
+        at(row["used_at"], "never"),
+        ("in force" if row["removed_at"] is None else "removed")
+        + ("" if row["vouched"] else ", nobody else consented"),
     )
 
 
-DEVICE_COLUMNS = ("device", "person", "name", "enabled", "last used", "state")
+DEVICE_COLUMNS = ("device", "person", Wide("name"), "enabled", "last used", "state")
 
 
 @click.group(short_help="Devices with push messages: list, remove.")
@@ -231,6 +238,7 @@ def device() -> None:
 
 @command("permission-ledger device list", "permission-ledger device list --person ann --json", name="list")
 @click.option("--person", metavar="NAME", help="Only those of this person.")
+@utc_option
 @with_ledger
 async def list_devices(ledger: Ledger, output: CommandOutput, *, person: str | None) -> None:
     """List the devices that were not removed, oldest first. One whose sign-in has ended gets no messages."""
@@ -271,11 +279,11 @@ def _device_row(one: Device, ledger: Ledger) -> dict[str, Any]:
 
 def _device_cells(row: dict[str, Any]) -> tuple[object, ...]:
     return (
-        row["device_id"],
+        IdCell(row["device_id"]),
         row["person"],
         row["name"],
-        row["at"],
-        row["used_at"] or "never",
+        At(row["at"]),
+        at(row["used_at"], "never"),
         "in force" if row["in_force"] else "signed out",
     )
 

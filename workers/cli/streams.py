@@ -18,9 +18,10 @@ from ledger.log.viewed import checkpoints
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.lag import Overview, events_behind, lag_counts, overview
-from workers.cli.base import command, with_ledger
+from workers.cli.base import command, utc_option, with_ledger
 from workers.cli.options import with_jobs
 from workers.cli.output import CommandOutput, Exit, GrowingTable, progress, talk, tell_problems
+from workers.cli.tables import At, Wide
 from workers.upkeep.works import processes_for, rebuild_views, results_of
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ KEYS_AT_ONCE_COUNT: Final = 500
 LIMIT_COUNT: Final = 1000
 LIMIT_MAX: Final = 100_000
 
-PARTITION_COLUMNS = ("partition", "streams", "events", "behind", "feed", "groups", "due")
+PARTITION_COLUMNS = ("partition", "streams", "events", "behind", Wide("feed"), "due")
 STREAM_COLUMNS = ("stream", "partition", "events", "bytes", "last event", "behind")
 
 
 @command("permission-ledger streams", "permission-ledger streams --each --json")
+@utc_option
 @click.option("--each", is_flag=True, help="A line for each stream instead of each partition, page by page.")
 @click.option(
     "--limit",
@@ -79,11 +81,14 @@ async def _each(ledger: Ledger, output: CommandOutput, limit: int, cursor: str) 
     found = await _seen(ledger, keys)
     ends = not (following or found.problems)
     none = "" if not ends else "there are no more streams" if cursor else "there is no stream"
-    names = ("stream", "partition", "events", "bytes", "at", "behind")
-    output.listing(found.rows, dict, STREAM_COLUMNS, lambda row: [row[name] for name in names], none=none)
+    output.listing(found.rows, dict, STREAM_COLUMNS, _stream_cells, none=none)
     if following:
         output.aside({"cursor": following}, f"more: `permission-ledger streams --each --cursor {following}`")
     return tell_problems(output, found.problems)
+
+
+def _stream_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    return (*(row[name] for name in ("stream", "partition", "events", "bytes")), At(row["at"]), row["behind"])
 
 
 async def _page(ledger: Ledger, limit: int, cursor: str) -> tuple[list[StreamKey], str]:
@@ -153,7 +158,8 @@ def _partition_cells(row: dict[str, Any]) -> tuple[object, ...]:
         f"{group['name']}: {group['consumers']} consumers, lag {group['lag']}, PEL {group['pel']}"
         for group in row["groups"]
     )
-    return (*(row[name] for name in ("partition", "streams", "events", "behind", "feed")), groups, row["due"])
+    feed = f"{row['feed']} lines" + (f"; {groups}" if groups else "")
+    return (*(row[name] for name in ("partition", "streams", "events", "behind")), feed, row["due"])
 
 
 COMPARED_COLUMNS = ("view", "key", "same", "live", "rebuilt")

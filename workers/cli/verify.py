@@ -31,6 +31,7 @@ from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.options import with_jobs
 from workers.cli.output import CommandOutput, Exit, progress, talk
+from workers.cli.tables import Wide
 from workers.presentation.text import json_line
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
 from workers.upkeep.works import check_streams, portions_to_check, processes_for, results_of
@@ -186,7 +187,7 @@ UNNAMED: Final = (
     "sign-in at a provider, an import, or whoever writes on the server"
 )
 
-COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
+COLUMNS = ("stream", "ok", "versions", "head", Wide("what is wrong"))
 
 
 @command(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 ASKED_BY: Final = "asked by"
 CALLS_ITSELF: Final = "calls itself"
 WHY: Final = "why"
+ASKED_BECAUSE: Final = "asked because"
+"""The label of the reason for which a person is asked, where `why` would read as the reason of the outcome."""
 DEMANDED: Final = "demanded"
 APPROVED: Final = "approved"
 FOLDER: Final = "folder"
@@ -27,6 +29,8 @@ PENDING_AGAIN: Final = "pending again"
 NO_DEADLINE: Final = "no deadline"
 DEADLINE_PASSED: Final = "deadline passed"
 DANGER: Final = "danger"
+WOULD_ALLOW: Final = "an `always` would allow"
+SUGGESTED: Final = "suggested by the agent, but of no use"
 STILL_ASKS: Final = "the next such call will still ask"
 ONLY_ONCE: Final = "this can only be allowed once"
 WAITS_FOR: Final = "waits for"
@@ -75,6 +79,16 @@ EFFECTS: Final[Mapping[CallEffect, str]] = {
     "irreversible": "cannot be undone",
 }
 """How far a call can be taken back, which `inbox/static/js/labels.js` has too."""
+
+
+EFFECT: Final = "effect"
+SHORT_EFFECTS: Final[Mapping[CallEffect, tuple[str, str]]] = {
+    "reads": ("reads", "green"),
+    "changes_here": ("here", "cyan"),
+    "changes_elsewhere": ("elsewhere", "yellow"),
+    "irreversible": ("no-undo", "bold red"),
+}
+"""The same in a word for the row of a terminal, with its style there."""
 
 
 def effect_words(evaluation: Evaluation | None) -> str:

@@ -14,7 +14,7 @@ from ledger.core.times import format_time
 from ledger.policy.check_questions import part_json, rule_json
 from ledger.session.state import without_facts
 from ledger.session.would_run import quoted
-from workers.presentation.labels import WHY
+from workers.presentation.labels import ASKED_BECAUSE
 from workers.presentation.text import revealed
 
 LOOK_BACK_DAYS: Final = 30
@@ -120,7 +120,7 @@ def _rule_lines(rule: Mapping[str, Any] | None) -> Iterator[str]:
 def _asking_lines(asks: Mapping[str, Any]) -> Iterator[str]:
     rules = list({msgspec.json.encode(one): one for one in _rules(asks)}.values())
     if asks["reason"] or not rules:
-        yield f"{WHY}: {_shown(asks['reason'] or 'no rule matches')}"
+        yield f"{ASKED_BECAUSE} {_shown(asks['reason'] or 'no rule matches')}"
     for rule in rules[:RULES_COUNT]:
         place = f"{rule['file']}:{rule['line']}" if rule["file"] and rule["line"] else rule["file"]
         where = ", ".join(_shown(one) for one in (rule["layer"], place) if one)
@@ -146,7 +146,8 @@ def _choice_lines(choice: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator
     yield f"  {counted(choice, row)}"
     for one in choice["examples"]:
         by = f" by {_shown(one['by'])}" if one["by"] else ""
-        yield f"    {one['outcome'] or 'pending'}{by}: {_shown(one['call'])}"
+        outcome = "rejected" if one["outcome"] == "corrected" else one["outcome"] or "pending"
+        yield f"    {outcome}{by}: {_shown(one['call'])}"
 
 
 def counted(choice: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from ledger.session.would_run.members import one_line
 from workers.presentation.labels import (
     ALTHOUGH,
     DEADLINE_PASSED,
+    FOLDER,
     NO_DEADLINE,
     NOBODY_ANSWERED,
     OUTCOMES,
@@ -77,18 +78,25 @@ def listed(texts: Iterable[str]) -> str:
 
 def result_lines(result: Result) -> list[str]:
     """Return the outcome of a request, or its pending state: who, when and why."""
-    lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
+    lines = [headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
     lines.append(f"  what     {revealed(would_run(result.request).as_call(result.request.permission, None))}")
     lines.append(f"  at       {result.at}")
-    if result.message:
-        lines.append(f"  message  {result.message}")
-    lines += [f"  {WHY:<7}  {reason}" for reason in _reasons(result)]
+    if result.request.cwd is not None:
+        lines.append(f"  {FOLDER:<7}  {revealed(result.request.cwd)}")
+    said = result.settled.message if result.settled is not None and result.outcome == "corrected" else result.message
+    if said:
+        lines.append(f"  message  {said}")
+    # A denial names the rule that denies by now, whoever answered.
+    waited = result.settled is None or (result.outcome != "denied" and decider_of(result.settled) is None)
+    why = "asked    because" if waited else f"{WHY:<7} "
+    lines += [f"  {why} {reason}" for reason in _reasons(result)]
     if result.outcome not in (None, "allowed"):
         lines.append(f"  agent    {result.agent}")
     return lines
 
 
-def _headline(result: Result) -> str:
+def headline(result: Result) -> str:
+    """Return the outcome and its author, or until when it is pending."""
     if result.settled is None:
         deadline = result.request.deadline_ms
         until = f"with {NO_DEADLINE}" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"

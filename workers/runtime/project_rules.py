@@ -107,6 +107,10 @@ class ProjectRules:
         """Return the digest by which callers name what is trusted for a project. Raises PolicyError."""
         return None if file is None else digest_of_record(file, trusted_records())
 
+    def paths(self, file: str) -> dict[str, str]:
+        """Return the paths of the rule files that a project's file names, by dialect. Raises PolicyError."""
+        return _Project(file, trusted_records()).paths
+
     def dialects(self, file: str) -> tuple[str, ...]:
         """Return the dialects of the rules that a project's file names. Raises PolicyError."""
         return tuple(_Project(file, trusted_records()).paths)

@@ -162,7 +162,7 @@ def test_what_was_imported_is_marked_wherever_it_is_shown(
     assert f"imported {imported['at']}" in shown
     assert [one["imported"] for one in ledger("show", "ses_1", "--json", code=0).row["state"]["settled"]] == [True]
     assert {one["imported_at"] is not None for one in ledger("sessions", "--json", code=0).rows} == {True}
-    assert "(imported)" in ledger("sessions", code=0).out
+    assert "open, imported" in ledger("sessions", code=0).out
     ledger("grant", "--project", "shop", "edit", "x", code=0)
     own = ledger("approved", "--project", "shop", "--json", code=0).rows[-1]
     assert (own["permission"], "imported" in own) == ("edit", False)

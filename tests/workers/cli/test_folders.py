@@ -12,12 +12,12 @@ def test_a_request_is_shown_with_the_folder_it_would_run_in(ledger: CommandLine,
     words = ("ask", "s", "bash", "rm -rf build", "--id", "r1", "--no-wait")
     ledger(*words, "--cwd", tmp_path, code=Exit.PENDING)
     assert ledger("pending", "--json").row["cwd"] == str(tmp_path)
-    for shown in (("pending",), ("show", "s"), ("log", "s")):
+    for shown in (("pending", "r1"), ("show", "s"), ("log", "s")):
         assert str(tmp_path) in ledger(*shown, code=0).out.replace("\n", ""), shown
     refused = ledger(*words, "--json", code=Exit.BAD_INPUT)
     assert refused.error["error"].startswith(f"request `r1` of session `s` was asked in `{tmp_path}`, not in `{ROOT}`")
     ledger("reply", "r1", "reject", code=0)
-    assert str(tmp_path) in ledger("show", "s", code=0).out
+    assert str(tmp_path) in ledger("show", "r1", code=0).out
 
 
 def test_an_ask_that_says_no_folder_is_asked_in_the_one_it_is_run_in(ledger: CommandLine) -> None:

@@ -55,6 +55,38 @@ def test_a_command_has_help_and_an_example_that_parses(name: str) -> None:
         command.make_context(name, words[len(path) :])
 
 
+def groups() -> Iterator[tuple[str, click.Group]]:
+    context = click.Context(cli, **cli.context_settings)
+    yield "", cli
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield name, command
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_help_cuts_a_sentence(width: int) -> None:
+    cut = []
+    for name, command in {**dict(groups()), **ALL}.items():
+        context = click.Context(command, info_name=name, terminal_width=width, **command.context_settings)
+        cut += [line for line in command.get_help(context).splitlines() if line.endswith("...") and "[" not in line]
+    assert cut == []
+
+
+def test_a_group_lists_each_command_with_its_whole_first_sentence() -> None:
+    listed = [
+        (group.get_help(context), command.help or "")
+        for _, group in groups()
+        if not hasattr(group, "table")
+        for context in [click.Context(group, **group.context_settings)]
+        for command in group.commands.values()
+    ]
+    assert len(listed) > 8
+    for told, text in listed:
+        sentence = " ".join(text.split("\n\n")[0].split()).split(". ")[0].removesuffix(".")
+        assert sentence in " ".join(told.split())
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_command_says_of_every_option_what_it_is_for(name: str) -> None:
     options = [option for option in ALL[name].params if isinstance(option, click.Option)]

@@ -20,7 +20,7 @@ def five(ledger: CommandLine) -> CommandLine:
 
 
 def names(text: str) -> list[str]:
-    return [line.split()[0] for line in text.splitlines()]
+    return [line.split()[1] for line in text.splitlines()]
 
 
 def test_a_page_says_on_stderr_how_to_go_on(five: CommandLine) -> None:

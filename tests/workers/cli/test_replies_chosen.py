@@ -111,8 +111,8 @@ def test_pending_with_a_request_prints_its_whole_card(ledger: CommandLine) -> No
     for typed in ("call_41", "call"):
         card = ledger("pending", typed, code=0).out
         assert "request call_41 of session ses_1: bash" in card
-        assert "an `always` would allow: git push *" in card
-        assert "why: no rule matches, and the default is ask" in card
+        assert "an `always` would allow: `git push *`" in card
+        assert "asked because no rule matches, and the default is ask" in card
     assert ledger("pending", "call_41", "--json", code=0).row["request_id"] == "call_41"
     ledger("reply", "call_41", "once", code=0)
     ran = ledger("pending", "call_41", code=0)

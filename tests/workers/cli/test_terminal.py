@@ -77,21 +77,18 @@ def test_what_an_agent_wrote_is_shown_harmlessly_everywhere(ledger: CommandLine)
 def test_a_terminal_gets_a_table_that_obeys_nothing_an_agent_wrote(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", HOSTILE, "--id", "r1", "--no-wait", code=7)
     table = on_a_terminal(ledger, "pending")
-    assert "─" in table
     assert "\x1b[1m" in table, "its head is bold"
     assert "[red]" in "".join(table.split()), "square brackets are no markup"
     assert "\x1b[2K" not in table
     assert "\u202e" not in table
 
 
-def test_a_narrow_terminal_gets_a_block_for_each_row_without_empty_cells(ledger: CommandLine) -> None:
+def test_a_narrow_terminal_gets_what_would_run_below_its_row(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", HOSTILE, "--id", "r1", "--no-wait", code=7)
     lines = on_a_terminal(ledger, "pending", COLUMNS="60").splitlines()
-    assert lines[0] == "r1"
-    assert "  session         ses_1" in lines
-    assert any(line.startswith("  what would run  ") and ON_A_LINE in line for line in lines)
-    assert not any(line.strip().endswith(" -") for line in lines)
-    assert "─" not in "".join(lines)
+    assert "r1" in lines[1]
+    assert "".join(ON_A_LINE.split()) in "".join("".join(lines[2:]).split())
+    assert all(line.startswith("  ") for line in lines[2:])
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ def test_an_agent_s_token_is_narrow_unless_something_else_is_said(ledger: Comman
     made = json.loads(ledger("token", "create", "ci", "--role", "agent", "--as", "ann", "--json", code=0).out)
     assert (made["everything"], made["any_project"], made["claimed"], made["owner"]) == (False, False, None, "ann")
     row = ledger("token", "list", code=0).out.splitlines()[-1]
-    assert "the first it opens" in row
-    assert "its own" in row
+    assert "its own sessions in the first project that it works in" in row
     assert "1 of agents, each for its own sessions" in ledger("doctor").out
 
 

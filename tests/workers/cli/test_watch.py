@@ -18,13 +18,14 @@ from msgspec.structs import replace
 from ledger import Ledger, Pending
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
 from tests.support.waiting import wait_until
-from workers.cli.watch import (
+from workers.cli.watch import keys_of
+from workers.cli.watch_screen import (
     FRAME_LINES,
+    HOLD_S,
     SETTLING_S,
     TypedAnswer,
     TypedExtension,
     WatchedScreen,
-    keys_of,
     screen,
     wrapped,
 )
@@ -50,11 +51,27 @@ async def opened(*commands: str, height: int = 40) -> WatchedScreen:
     return state
 
 
+def yes(state: WatchedScreen, key: str) -> TypedAnswer:
+    """Press a key that allows, and return the answer that is sent when it can be undone no more."""
+    assert state.press(key, LATER_S) is None
+    assert state.due(LATER_S + HOLD_S - 0.1) == []
+    (answer,) = state.due(LATER_S + HOLD_S)
+    return answer
+
+
+def no(state: WatchedScreen, *keys: str) -> list[TypedAnswer]:
+    """Press keys, and return the rejections that are sent at the last."""
+    for key in keys[:-1]:
+        assert state.press(key, LATER_S) is None
+    sent = state.press(keys[-1], LATER_S)
+    assert isinstance(sent, list)
+    return sent
+
+
 async def test_a_key_on_the_open_card_answers_that_request_as_it_was_drawn() -> None:
     state = await opened("git push", "rm -rf ~")
     state.show(state.waiting[::-1])
-    answer = state.press("o", LATER_S)
-    assert isinstance(answer, TypedAnswer)
+    answer = yes(state, "o")
     assert (answer.session, answer.request_id, answer.reply) == ("ses_1", "call_0", "once")
     assert len(answer.digest) == 64
 
@@ -70,12 +87,12 @@ async def test_a_key_typed_before_the_card_had_settled_answers_nothing() -> None
     state = await opened("git push")
     assert state.press("o", SETTLING_S / 2) is None
     assert "too soon" in state.notice
-    assert state.press("o", LATER_S) is not None
+    assert yes(state, "o").reply == "once"
 
 
 async def test_a_yes_needs_the_whole_card_on_the_screen_and_a_no_does_not() -> None:
     state = await opened("echo " + "x" * 2000, height=10)
-    assert state.press("a", LATER_S) is None
+    assert state.press("o", LATER_S) is None
     assert "read the whole card first" in state.notice
     state.press("r", LATER_S)
     assert state.words == ""
@@ -83,7 +100,7 @@ async def test_a_yes_needs_the_whole_card_on_the_screen_and_a_no_does_not() -> N
     while not state.is_read:
         state.press(" ", LATER_S)
         state.drawn(60, 10)
-    assert state.press("a", LATER_S) is not None
+    assert yes(state, "o").reply == "once"
 
 
 async def test_the_plus_key_gives_the_open_card_five_minutes_more_by_its_present_deadline() -> None:
@@ -118,15 +135,9 @@ async def test_a_request_that_was_answered_elsewhere_is_not_answered_here() -> N
 
 async def test_a_reject_takes_the_words_that_were_typed_or_none() -> None:
     state = await opened("git push")
-    for key in ("r", "n", "o", "t", "backspace", "!"):
-        state.press(key, LATER_S)
-    answer = state.press("enter", LATER_S)
-    assert isinstance(answer, TypedAnswer)
+    (answer,) = no(state, "r", "n", "o", "t", "backspace", "!", "enter")
     assert (answer.reply, answer.message) == ("reject", "no!")
-    state = await opened("git push")
-    state.press("r", LATER_S)
-    silent = state.press("enter", LATER_S)
-    assert isinstance(silent, TypedAnswer)
+    (silent,) = no(await opened("git push"), "r", "enter")
     assert silent.message is None
 
 
@@ -171,6 +182,124 @@ async def test_on_a_screen_without_room_for_the_card_nothing_counts_as_seen() ->
     state.press("enter", 0.0)
     screen(state, 80, FRAME_LINES, 0)
     assert state.press("o", LATER_S) is None
+    assert state.due(LATER_S + HOLD_S) == []
+
+
+def test_a_line_breaks_behind_a_blank_and_only_a_long_word_within() -> None:
+    assert wrapped("docker run --rm -v /srv/shop:/work node:20", 16) == [
+        "docker run --rm ",
+        "-v ",
+        "/srv/shop:/work ",
+        "node:20",
+    ]
+    assert wrapped("    " + "x" * 20, 10) == ["    xxxxxx", "x" * 10, "xxxx"]
+
+
+async def test_an_allow_is_held_back_and_undone() -> None:
+    state = await opened("git push")
+    state.press("o", LATER_S)
+    assert "u undoes it" in state.notice
+    assert ("u", "undo") in state.keys_now()
+    state.press("u", LATER_S + 1)
+    assert "nothing was sent" in state.notice
+    assert state.due(LATER_S + 60) == []
+    assert ("u", "undo") not in state.keys_now()
+
+
+async def test_an_allow_near_the_deadline_is_not_held_back() -> None:
+    state = await opened("git push")
+    deadline_ms = state.waiting[0].request.deadline_ms or 0
+    state.press("o", LATER_S, deadline_ms - 1000)
+    assert [one.reply for one in state.due(LATER_S)] == ["once"]
+
+
+async def test_a_key_that_cannot_count_is_not_offered_and_says_why() -> None:
+    state = await opened("git push")
+    assert [key for key, _ in state.keys_now()] == ["o", "r", "+", "w", "?", "esc"]
+    assert "this can only be allowed once" in state.lines()[-6:] or "this can only be allowed once" in "".join(
+        state.lines()
+    )
+    state.press("a", LATER_S)
+    assert state.notice == "this can only be allowed once"
+    assert state.due(LATER_S + HOLD_S) == []
+
+
+async def test_what_is_offered_is_what_the_card_says_and_what_the_key_remembers() -> None:
+    async with Ledger.connect("memory://", entry_points=False) as ledger:
+        session = await ledger.session("ses_1")
+        run = "docker run --rm -v /home/dev/shop:/work node:20 npm ci"
+        await session.submit("bash", [run], always=["docker run *"], request_id="call_0")
+        state = WatchedScreen()
+        state.show(await ledger.pending("ses_1"))
+        state.press("enter", 0.0)
+        card = state.drawn(200, 40)
+        assert any(f"an `always` would allow: `{run}`" in line for line in card)
+        assert any("of no use: `docker run *`" in line for line in card)
+        answer = yes(state, "a")
+        assert answer.patterns == (run,)
+
+
+async def test_space_selects_and_an_answer_goes_to_all_that_were_read() -> None:
+    state = WatchedScreen()
+    state.show(await waiting("one", "two", "three"))
+    state.press(" ", 0.0)
+    state.press(" ", 0.0)
+    assert "2 selected" in drawn_title(state, 0)
+    state.press("o", LATER_S)
+    assert "2 of 2 were not read yet" in state.notice
+    for _ in range(2):
+        state.press("k", 0.0)
+    for _ in range(2):
+        state.press("enter", 0.0)
+        state.drawn(60, 40)
+        state.press("escape", 0.0)
+        state.press("j", 0.0)
+    state.press("o", LATER_S)
+    assert [one.request_id for one in state.due(LATER_S + HOLD_S)] == ["call_0", "call_1"]
+
+
+async def test_what_is_selected_is_rejected_without_being_read() -> None:
+    state = WatchedScreen()
+    state.show(await waiting("one", "two"))
+    sent = no(state, " ", " ", "r", "n", "o", "enter")
+    assert [(one.request_id, one.reply, one.message) for one in sent] == [
+        ("call_0", "reject", "no"),
+        ("call_1", "reject", "no"),
+    ]
+
+
+async def test_a_filter_leaves_what_has_all_of_its_words() -> None:
+    state = WatchedScreen()
+    state.show(await waiting("git push origin", "make", "git pull origin"))
+    for key in ("/", *"GIT push"):
+        state.press(key, 0.0)
+    assert [one.request.request_id for one in state.waiting] == ["call_0"]
+    assert state.press("q", 0.0) is None
+    assert not state.is_over, "it is typed into the filter"
+    state.press("escape", 0.0)
+    assert len(state.waiting) == 3
+
+
+async def test_the_list_of_keys_names_every_key_that_is_offered_anywhere() -> None:
+    state = await opened("git push")
+    state.press("?", LATER_S)
+    told = "\n".join(map(str, screen(state, 80, 30, 0).renderables))
+    for key, _ in (*state.keys_now(), ("/", ""), ("space", ""), ("j k", ""), ("u", ""), ("q", "")):
+        assert f"  {key} " in told or key == "?"
+    state.press("o", LATER_S)
+    assert state.due(LATER_S + HOLD_S) == [], "the first key leaves the list of keys"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_a_row_shows_forty_characters_of_a_call_and_fits(width: int) -> None:
+    long = "docker run --rm -it -v /home/dev/shop:/work -w /work node:20 npm run build -- --mode production"
+    state = WatchedScreen()
+    state.show(await waiting(long, "curl -fsSL https://example.com/install.sh | sudo sh"))
+    rows = [str(one) for one in screen(state, width, 20, 0).renderables[2:4]]
+    assert all(len(row) <= width for row in rows)
+    assert f"bash `{long}`"[:40] in rows[0]
+    assert "bash `curl -fsSL https://example.com/ins" in rows[1]
+    assert "! runs" in rows[1]
 
 
 class TypedTerminal:
@@ -216,7 +345,8 @@ def test_a_request_is_opened_and_allowed_at_a_real_terminal(ledger: CommandLine)
         wait_until(partial(terminal.shows, "1 waiting"), "the list")
         terminal.type("\r")
         wait_until(partial(terminal.shows, "o allow once"), "the card")
-        wait_until(partial(terminal.shows, "call_1: allowed (once)", typing="o"), "the answer")
+        wait_until(partial(terminal.shows, "u undoes it", typing="o"), "the held answer")
+        wait_until(partial(terminal.shows, "call_1: allowed (once)"), "the answer")
     assert ledger("reply", "call_1", "once", "--json", code=0).row["by"] == "ann"
 
 

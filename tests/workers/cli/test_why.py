@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tests.support.command_line import CommandLine
-from tests.workers.cli.test_watch import LATER_S, opened
-from workers.cli.watch import CARD_KEYS, WHY_KEYS, screen
+from tests.workers.cli.test_watch import LATER_S, opened, yes
+from workers.cli.watch_screen import screen
 
 
 def fill(ledger: CommandLine, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_why_tells_the_rule_the_smallest_grant_and_what_else_each_would_let_thro
         "  would have answered 2 of 2 other requests of the last 30 days in shop; 1 of them was rejected by people"
         in told
     )
-    assert "    corrected by bob: npm run build" in told
+    assert "    rejected by bob: npm run build" in told
     assert '  {"permission": {"bash": {"npm run test": "allow"}}}' in told
     assert any(line.startswith("counted in the log since ") for line in told)
     row = ledger("why", "per_", "--json", code=0).row
@@ -58,13 +58,13 @@ async def test_in_watch_a_key_shows_the_reason_and_no_key_answers_over_it() -> N
     state = await opened("git push")
     assert state.press("w", LATER_S) is None
     assert state.wants_why
-    state.explain(["why: no rule matches", *map(str, range(50))])
+    state.explain(["asked because no rule matches", *map(str, range(50))])
     shown = screen(state, 60, 20, 0).renderables
     assert "no rule matches" in str(shown[2])
-    assert str(shown[-1]) == WHY_KEYS
+    assert str(shown[-1]) == "space more  esc back to the card"
     assert [state.press(key, LATER_S) for key in "osar"] == [None] * 4
     state.press(" ", LATER_S)
     assert "no rule matches" not in " ".join(state.drawn(60, 10))
     state.press("escape", LATER_S)
-    assert str(screen(state, 60, 20, 0).renderables[-1]) == CARD_KEYS
-    assert state.press("o", LATER_S) is not None
+    assert str(screen(state, 60, 20, 0).renderables[-1]).startswith("o allow once")
+    assert yes(state, "o").reply == "once"

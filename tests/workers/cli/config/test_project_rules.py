@@ -56,3 +56,11 @@ def test_rules_that_are_typed_are_compared_too(person: Person, strict: Path) -> 
     assert "was changed since it was trusted" in row["evaluation"]["reason"]
     person.trust()
     assert person("ask", "ses_1", *STATUS, *typed, code=0, folder=person.home).row["outcome"] == "allowed"
+
+
+def test_policy_explain_reads_the_rules_of_the_trusted_project(person: Person, strict: Path) -> None:
+    below = person.project / "src"
+    below.mkdir()
+    ran = person("policy", "explain", "git status", code=3, folder=below)
+    assert ran.err == f"info: these are rules of dialect `opencode`, in `{strict}`\n"
+    assert f"{strict}:1" in ran.out

@@ -39,6 +39,22 @@ def test_explain_finds_the_files_that_the_program_itself_finds(line: PolicyLine,
     assert ran.row["rules"] == [{"text": "Bash(git push:*)", **settings}]
 
 
+def test_explain_reads_the_only_dialect_that_lies_in_the_folder(line: PolicyLine, claude: Path) -> None:
+    ran = line("policy", "explain", "git push", "--cwd", claude, code=3)
+    assert ran.err == f"info: these are rules of dialect `claude`, in `{claude / '.claude/settings.json'}`\n"
+    assert line("policy", "explain", "git push", "--cwd", claude, "--json", code=3).row["rules"][0]["line"] == 5
+    assert line("policy", "rules", "--cwd", claude, code=0).out.splitlines()[1].startswith("allow ")
+    (claude / "opencode.json").write_text('{"permission": {"bash": "ask"}}')
+    assert "dialect `opencode`" in line("policy", "explain", "git push", "--cwd", claude, code=7).err
+
+
+def test_explain_in_a_folder_of_two_dialects_asks_for_one(line: PolicyLine, claude: Path) -> None:
+    (claude / ".codelia").mkdir()
+    (claude / ".codelia" / "config.json").write_text('{"permissions": {}}')
+    said = line("policy", "explain", "git push", "--cwd", claude, code=12).err
+    assert "there are rules of several dialects here (claude, codelia); name one with --dialect" in said
+
+
 def test_explain_takes_a_tool_with_its_input_or_a_permission_with_patterns(line: PolicyLine, opencode: Path) -> None:
     fetch = ("--tool", "webfetch", "--input", '{"url": "https://example.com"}')
     assert line("policy", "explain", *fetch, "--config", opencode, code=3)
