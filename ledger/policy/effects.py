@@ -1,43 +1,63 @@
-"""The effect of a call: how far it can be taken back. A fact for people, by which rules may demand more; never a yes.
+"""The effect of a call: how far it can be taken back. A fact for people, by which a demand may ask for more; never a yes.
 
-Made from the call alone. What is not known to have a milder effect is irreversible.
+Made from the call alone. A tool of another program (MCP) counts as the worst whatever its name says, because the name is
+its server's own claim; so does every tool and member that is not known here.
 """
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ledger.core.policy import EFFECTS, Call, CallEffect
+from ledger.core.policy import Call, CallEffect, ConsultedFacts
+from ledger.policy.operands import SHELL_TOOLS, folder_of, lines_of
+from ledger.policy.shell.effects import READS, TOOLS, WORST, Place, highest, line_effect, place_of
+from ledger.policy.shell.facts import files_of_patch
 
-_READING: Final = frozenset({"read", "glob", "grep", "ls", "list", "webfetch", "websearch", "todoread", "notebookread"})
-_EDITING: Final = frozenset({"edit", "write", "multiedit", "notebookedit"})
-_PATH_MEMBERS: Final = ("file_path", "filePath", "notebook_path", "path")
-
-
-def effect_of(call: Call) -> CallEffect:
-    """Return the effect of a call."""
-    tool = (call.tool_name or call.permission).lower()
-    if tool in _READING:
-        return "reads"
-    if tool in _EDITING:
-        return highest(_of_file(path, call.cwd) for path in _paths(call.input) or call.patterns or ("",))
-    return "irreversible"
+_SHELL_MEMBERS: Final = frozenset({
+    "command", "cmd", "description", "timeout", "timeout_ms", "run_in_background", "workdir", "cwd", "directory", "dir_path",
+    "justification", "yield_time_ms", "max_output_tokens",
+})  # fmt: skip
+"""Members of a shell tool's input besides which another one may change what runs, as `env`."""
+_PATHS: Final = ("file_path", "filePath", "filepath", "notebook_path", "path", "abs_path")
+_PATCHES: Final = ("patchText", "patch_text", "patch", "diff", "input")
+_DELETES: Final = "*** Delete File: "
 
 
-def highest(effects: Iterable[CallEffect]) -> CallEffect:
-    """Return the worst of several effects; `reads` for none."""
-    return max(effects, key=EFFECTS.index, default="reads")
+def effect_of(call: Call, facts: ConsultedFacts | None = None) -> CallEffect:
+    """Return the effect of a call; `facts` are those of its evaluation, with the links behind the names of files."""
+    place = place_of(call.cwd, folder_of(call))
+    effect = _of_tool((call.tool_name or call.permission).casefold(), call, place)
+    links = [one.found for one in facts.files if one.asked == "target" and one.found] if facts is not None else []
+    leads_out = effect == "changes_here" and any(place.of_change(link) == WORST for link in links)
+    return WORST if leads_out else effect
 
 
-def _paths(given: Any) -> list[str]:
-    return [given[name] for name in _PATH_MEMBERS if name in given] if isinstance(given, Mapping) else []
+def _of_tool(tool: str, call: Call, place: Place) -> CallEffect:
+    given: Mapping[str, Any] | None = call.input if isinstance(call.input, Mapping) else None
+    if tool in TOOLS.reads:
+        return READS
+    if tool in SHELL_TOOLS:
+        lines = list(lines_of(call))
+        is_plain = bool(lines) and (given is None or given.keys() <= _SHELL_MEMBERS)
+        return highest([line_effect(line, place) for line in lines]) if is_plain else WORST
+    if tool in TOOLS.edits | TOOLS.writes:
+        beyond: CallEffect = "changes_elsewhere" if tool in TOOLS.edits else WORST
+        files = [given[name] for name in _PATHS if name in given] if given is not None else call.patterns
+        return highest([_of_file(file, place, beyond) for file in files]) if files else WORST
+    if tool in TOOLS.patches and given is not None:
+        files = list(_patched(given))
+        return highest([_of_file(file, place, WORST) for file in files]) if files else WORST
+    return WORST
 
 
-def _of_file(path: Any, folder: str | None) -> CallEffect:
-    """Return the effect of a change of a file, which git brings back in the folder, but not in its own `.git`."""
-    if not isinstance(path, str) or not path or folder is None:
-        return "irreversible"
-    inside = posixpath.relpath(posixpath.join(folder, path), folder).split("/")
-    return "irreversible" if ".." in inside or ".git" in map(str.lower, inside) else "changes_here"
+def _of_file(path: object, place: Place, beyond: CallEffect) -> CallEffect:
+    return place.of_change(path, beyond) if isinstance(path, str) else WORST
+
+
+def _patched(given: Mapping[str, Any]) -> Iterator[str | None]:
+    """Yield the files of a patch; None for a file that it deletes, and for what may be no patch."""
+    for name in _PATCHES:
+        text = given.get(name)
+        if text is not None:
+            yield from files_of_patch(text) if isinstance(text, str) and _DELETES not in text else (None,)

@@ -32,8 +32,8 @@ def operands_wanted(call: Call, home: str | None = None) -> tuple[WantedOperand,
     """
     if call.permission.casefold() not in SHELL_TOOLS and (call.tool_name or "").casefold() not in SHELL_TOOLS:
         return ()
-    folder = _folder(call)
-    found = dict.fromkeys(one for line in _lines(call) for one in _in_line(line, folder, home))
+    folder = folder_of(call)
+    found = dict.fromkeys(one for line in lines_of(call) for one in _in_line(line, folder, home))
     return tuple(found)[:OPERAND_COUNT]
 
 
@@ -45,7 +45,7 @@ def _in_line(line: str, folder: str | None, home: str | None) -> tuple[WantedOpe
     return wanted_operands(line, folder, home)
 
 
-def _lines(call: Call) -> Iterator[str]:
+def lines_of(call: Call) -> Iterator[str]:
     """Yield the lines of the input, else the patterns, which are commands then."""
     if not isinstance(call.input, Mapping):
         yield from call.patterns
@@ -58,7 +58,7 @@ def _lines(call: Call) -> Iterator[str]:
             yield shlex.join(value)
 
 
-def _folder(call: Call) -> str | None:
+def folder_of(call: Call) -> str | None:
     """Return the folder of the call: the one that its input names, relative to the agent's."""
     given = call.input if isinstance(call.input, Mapping) else {}
     named = next((given[name] for name in _FOLDERS if isinstance(given.get(name), str) and given[name]), None)

@@ -338,7 +338,7 @@ def with_effect(evaluation: Evaluation, call: Call) -> Evaluation:
     """Return the evaluation of a call that a person must answer, with the call's effect."""
     from ledger.policy.effects import effect_of  # noqa: PLC0415 - slow to import, and only what waits needs it
 
-    return replace(evaluation, effect=effect_of(call))
+    return replace(evaluation, effect=effect_of(call, evaluation.facts))
 
 
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:

@@ -81,12 +81,17 @@ def path_dangers(path: str, folder: str | None) -> tuple[Danger, ...]:
 
 def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
     """Return the dangers of the files in a patch: unified diffs, and the patch formats of Codex and OpenCode."""
-    named = dict.fromkeys(found[1].strip() for found in _PATCHED.finditer(patch))
-    bare = dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
+    bare = files_of_patch(patch)
     found = [danger for one in islice(bare, WORDS_COUNT) for danger in _of_path(one, folder, one)]
     if len(bare) > WORDS_COUNT:
         found.append(Danger("unread", "", f"the patch names {len(bare)} files; not all were checked"))
     return gravest_first(found)
+
+
+def files_of_patch(patch: str) -> list[str]:
+    """Return the files that a patch names, each once."""
+    named = dict.fromkeys(found[1].strip() for found in _PATCHED.finditer(patch))
+    return list(dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null"))
 
 
 def address_dangers(address: str) -> tuple[Danger, ...]:

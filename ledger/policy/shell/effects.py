@@ -1,0 +1,256 @@
+"""The effect of a shell line: how far what it does can be taken back. Pure.
+
+A command has the effect of its program and sub-command by `tables/effects.toml`, or a worse one by its options and by
+the files that it writes. What the normal form does not understand, what no table has, and every line that is not plain
+cannot be undone. Code of the project that a known program runs (`pytest`, `make test`) is not looked into.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ledger.core.late_patterns import late_pattern
+from ledger.core.policy import EFFECTS, CallEffect
+from ledger.policy.data_files import WordSet, program_spans, read_file
+from ledger.policy.shell.analyse import analyse
+from ledger.policy.shell.builtins import is_harmless_builtin
+from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.directories import Directories
+from ledger.policy.shell.flow import straight
+from ledger.policy.shell.forms import form_of
+from ledger.policy.shell.forms.model import Given, NormalForm
+from ledger.policy.shell.forms.nodes import Effect, OperandKind
+from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle
+from ledger.policy.shell.model import Access, Redirect, ShellCommand, accesses
+from ledger.policy.shell.names import lookups
+from ledger.policy.shell.tables.dangers import OWN_FILES, PROGRAM_FOLDERS, effects
+from ledger.policy.shell.unknown import unknown_word
+from ledger.policy.shell.unwrap import inmost, parts_of
+from ledger.policy.shell.variables import may_be_set
+from ledger.policy.unknown import UNKNOWN_FOLDER
+
+READS: Final = EFFECTS[0]
+WORST: Final = EFFECTS[-1]
+
+DEPTH_MAX: Final = 4
+"""Lines within lines (`bash -c '…'`), and programs run by programs, that are looked into."""
+
+KNOWN_COUNT: Final = 64
+"""Lines whose effect is cached: rules and the record ask about the same one."""
+
+_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
+_SCRIPT: Final = frozenset({"-c", "-lc"})
+_GRAVE: Final = ("deletes", "privileges", "runs-downloaded")
+_CHECKS: Final = late_pattern(
+    r"(?:build|check|checks|compile|coverage|fmt|format|lint|spec|test|tests|typecheck|types|unit|watch)"
+    r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
+)
+"""Names of tasks that build or check; any other task (`deploy`) may do anything."""
+_WRITES: Final = frozenset({Effect.WRITE, Effect.OUTPUT})
+_WRITTEN: Final = frozenset({OperandKind.WRITE, OperandKind.OUTPUT, OperandKind.EDIT})
+
+
+class ToolNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tools of agents by their effect."""
+
+    reads: WordSet
+    edits: WordSet
+    writes: WordSet
+    patches: WordSet
+
+
+class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `effects.toml`: of each effect, the sub-commands of programs, and whole programs under `programs`."""
+
+    reads: dict[str, WordSet]
+    changes_here: dict[str, WordSet]
+    changes_elsewhere: dict[str, WordSet]
+    irreversible: dict[str, WordSet]
+    tools: ToolNames
+
+
+_PROGRAMS: Final = "programs"
+_PROGRAM: Final = "PROGRAM"
+_TABLES: Final = read_file(_Tables, "policy/shell/tables/effects.toml")
+TOOLS: Final = _TABLES.tools
+
+
+@cache
+def listed_titles() -> dict[str, dict[str, CallEffect]]:
+    """Return the effects by program and sub-command (`git/push`), each by option; the one without is under ``."""
+    found: dict[str, dict[str, CallEffect]] = {}
+    for effect in EFFECTS:
+        for program, entries in getattr(_TABLES, effect).items():
+            for entry in entries:
+                title, _, option = entry.partition("+")
+                path = title if program == _PROGRAMS else f"{program}/{title}".rstrip("/")
+                found.setdefault(path, {})[option] = effect
+    return found
+
+
+def highest(found: Sequence[CallEffect]) -> CallEffect:
+    """Return the worst of several effects; `reads` for none."""
+    return max(found, key=EFFECTS.index, default=READS)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The folder of the project, and those in which a command may run; none where it may run anywhere."""
+
+    folder: str
+    runs_in: frozenset[str]
+
+    def of_change(self, path: str, beyond: CallEffect = WORST) -> CallEffect:
+        """Return the effect of changing a file: git brings back what is in the folder, but nothing of its own `.git`."""
+        if path in OWN_FILES:
+            return READS
+        if not path or path.startswith("~") or not self.runs_in:
+            return WORST
+        found: list[CallEffect] = []
+        for place in self.runs_in:
+            parts = posixpath.relpath(posixpath.join(place, path), self.folder).split("/")
+            gone = beyond if ".." in parts else "changes_here"
+            found.append(WORST if ".git" in map(str.casefold, parts) else gone)
+        return highest(found)
+
+
+def place_of(folder: str | None, within: str | None = None) -> Place:
+    """Return the place of a call in a folder, which its own input may change (`within`)."""
+    root = posixpath.normpath(folder or UNKNOWN_FOLDER)
+    there = _entered(root, root if within is None else within, root)
+    return Place(root, frozenset() if there is None else frozenset({there}))
+
+
+def _entered(directory: str, target: str, root: str) -> str | None:
+    full = posixpath.normpath(posixpath.join(directory, target))
+    return full if full == root or full.startswith(root.rstrip("/") + "/") else None
+
+
+@lru_cache(maxsize=KNOWN_COUNT)
+def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
+    """Return the effect of a command line: the worst of its commands."""
+    analysis = analyse(line)
+    if analysis.cut or not (analysis.plain or analysis.redirects_only) or not depth:
+        return WORST
+    commands = analysis.top
+    places = [place.runs_in] * len(commands)
+    if any(command.name == "cd" for command in commands) and len(place.runs_in) == 1:
+        flow = analysis.flow or straight(analysis.operators)
+        (start,) = place.runs_in
+        walked = Directories(commands, flow, start, lambda at, target: _entered(at, target, place.folder))
+        places = [frozenset()] * len(commands) if walked.leaves else walked.places
+    found = [
+        _of_statement(command, Place(place.folder, places[at]), depth)
+        for at, command in enumerate(commands)
+        if command not in commands[:at] or places[at] != places[commands.index(command)]
+    ]
+    return highest(found)
+
+
+def _of_statement(command: ShellCommand, place: Place, depth: int) -> CallEffect:
+    found = [_of_redirect(one, place) for one in command.redirects]
+    found += [READS if may_be_set(one.name) else WORST for one in command.assignments]
+    found += [_of_command(inmost(one), place, depth) for one in (parts_of(command) if command.words else ())]
+    return highest(found)
+
+
+def _of_redirect(redirect: Redirect, place: Place) -> CallEffect:
+    path = redirect.target.resolved
+    if path is None or path.startswith(("/dev/tcp", "/dev/udp")):
+        return WORST if accesses(redirect) else READS
+    if Access.EDIT not in accesses(redirect):
+        return READS
+    is_added = redirect.operator.endswith(">>")
+    return WORST if redirect.target.glob else place.of_change(path, "changes_elsewhere" if is_added else WORST)
+
+
+def _of_command(command: ShellCommand, place: Place, depth: int) -> CallEffect:
+    name = command.name
+    if name == "cd" or is_harmless_builtin(command):
+        return READS
+    script = _script_of(command)
+    if script is not None:
+        return line_effect(script, place, depth - 1)
+    folder, _, program = (name or "").rpartition("/")
+    is_named = program in program_spans() or program in listed_titles()
+    if not depth or not is_named or (folder and folder not in PROGRAM_FOLDERS) or never_allowed(command):
+        return WORST
+    form = form_of(command)
+    if form is None:
+        return listed_titles().get(program, {}).get("", WORST) if not unknown_word(command) else WORST
+    words = [word.resolved or word.raw for word in command.words[1:]]
+    if unknown_word(command, form) or any(effects()[one].applies(lookups(program), words) for one in _GRAVE):
+        return WORST
+    return _of_form(command, form, place, depth)
+
+
+def _script_of(command: ShellCommand) -> str | None:
+    words = [word.resolved for word in command.words]
+    is_script = len(words) == 3 and words[0] in _SHELLS and words[1] in _SCRIPT
+    return words[2] if is_script and not any(word.glob for word in command.words) else None
+
+
+def _of_form(command: ShellCommand, form: NormalForm, place: Place, depth: int) -> CallEffect:
+    by_option = listed_titles().get(_title(form), {})
+    given = {one: _by_value(by_option, one) for one in form.options}
+    others = {*form.means, *((_PROGRAM,) if form.inner is not None else ())}
+    meant = [effect for name, effect in by_option.items() if name in others]
+    found = [*meant, *(effect for matched in given.values() for effect in matched)] or [by_option.get("", WORST)]
+    understood = replace(
+        form,
+        options=tuple(one for one, matched in given.items() if not matched),
+        operands=tuple(replace(one, is_known=True) for one in form.operands),
+        inner=None,
+    )
+    if obstacle(command, understood, Spelled(_named(command, form), command.words), Reach()) is not None:
+        return WORST
+    if form.inner is not None:
+        found.append(_of_command(inmost(form.inner), place, depth - 1))
+    if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") is WORST for one in form.options):
+        place = Place(place.folder, frozenset())
+    effect = highest([*found, *_written(form, place)])
+    return WORST if effect == "changes_here" and not place.runs_in else effect
+
+
+def _title(form: NormalForm) -> str:
+    """Return program and sub-command as the tables have them: `aws/ec2/describe-*`."""
+    steps = [node.name if "*" in node.name else step for node, step in zip(form.nodes[1:], form.path, strict=False)]
+    return "/".join((form.program, *steps))
+
+
+def _by_value(by_option: Mapping[str, CallEffect], given: Given) -> list[CallEffect]:
+    """Return the effects that are listed for an option with this value; where there is none, for the option."""
+    found: list[CallEffect] = []
+    for entry, effect in by_option.items():
+        name, equals, pattern = entry.partition("=")
+        if equals and name == given.name and fnmatchcase((given.value or "").casefold(), pattern):
+            found.append(effect)
+    return found or [effect for entry, effect in by_option.items() if entry == given.name]
+
+
+def _named(command: ShellCommand, form: NormalForm) -> tuple[str, ...]:
+    """Return the words of a rule that names the sub-command; none where other words stand between."""
+    count = len(form.path_at) + 1
+    return tuple(word.raw for word in command.words[:count]) if form.path_at == tuple(range(1, count)) else ()
+
+
+def _written(form: NormalForm, place: Place) -> Iterator[CallEffect]:
+    """Yield the effects of what options and operands write, and of other tasks than those that build or check."""
+    for one in form.options:
+        if one.effect in _WRITES:
+            yield place.of_change(one.value or "")
+        elif one.effect is Effect.EDITS:
+            yield place.of_change(".")
+    for operand in form.operands:
+        if operand.kind in _WRITTEN or (form.edits and operand.kind is OperandKind.READ):
+            yield place.of_change(operand.text) if operand.is_known else WORST
+        elif (operand.kind is OperandKind.TASK and not _CHECKS.fullmatch(operand.text)) or (
+            operand.kind in (OperandKind.PROGRAM, OperandKind.WORDS) and form.inner is None
+        ):
+            yield WORST
