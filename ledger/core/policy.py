@@ -91,12 +91,16 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class DemandRule(Demand, frozen=True, omit_defaults=True, gc=False):
     """A demand on every call that permission and pattern match; both may contain wildcards.
 
-    With `dangerous` it concerns only shell lines that `ledger.policy.danger` classifies as dangerous.
+    With `dangerous` it concerns only shell lines that `ledger.policy.danger` classifies as dangerous, with `effect` only
+    calls of this effect or a worse one. `action` is the least strict verdict on such a call: a person is asked, or it is
+    denied, whatever the rules and grants allow.
     """
 
     permission: str = "*"
     pattern: str = "*"
     dangerous: bool = False
+    effect: CallEffect | None = None
+    action: Literal["ask", "deny"] | None = None
 
 
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -175,7 +175,7 @@ class Checker:
 
 def _key(source: PolicySource) -> str:
     """Return a cache key. The order of members is part of it, because the order of rules decides."""
-    layers = [[one.name, one.config, one.trusted, one.file, repr(one.rules)] for one in source.layers]
+    layers = [[one.name, one.config, one.trusted, one.file, repr((one.rules, one.demands))] for one in source.layers]
     return json.dumps([source.dialect, layers, source.options])
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.limits import NAME_LENGTH_CHARS
-from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, ReplyKind, demand_rules
+from ledger.core.policy import EFFECTS, Call, Demand, DemandRule, Layer, Policy, PolicySource, ReplyKind, demand_rules
 from ledger.policy.checks import NOWHERE, RULE_COUNT, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.matching import match
@@ -25,7 +25,8 @@ PASSKEY: Final = "passkey"
 GRANT_MAKING: Final = frozenset({"session", "always"})
 """The replies that make grants. A demand that names one of them binds both; else the other would be a way around it."""
 
-_CONDITIONS: Final = ("not_by", "answer_by", "approvers")
+_ON_ANSWERS: Final = ("not_by", "answer_by", "approvers")
+_CONDITIONS: Final = (*_ON_ANSWERS, "action")
 
 AMONG_COUNT: Final = 100
 """The most names in `among`."""
@@ -46,6 +47,12 @@ def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]
     """Return those of these demands that a call meets, each once."""
     if not rules:
         return ()
+    answers = [rule for rule in rules if any(getattr(rule, name) is not None for name in _ON_ANSWERS)]
+    return tuple(dict.fromkeys(_bare(rule) for rule in rules_about(answers, call)))
+
+
+def rules_about(rules: Collection[DemandRule], call: Call) -> list[DemandRule]:
+    """Return those of these demands that concern a call."""
     names = [name.casefold() for name in (call.permission, call.tool_name) if name is not None]
     named = [rule for rule in rules if any(match(name, rule.permission.casefold()) for name in names)]
     if any(rule.pattern != "*" for rule in named):
@@ -56,7 +63,12 @@ def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]
         from ledger.policy.danger import is_dangerous  # noqa: PLC0415
 
         named = [rule for rule in named if not rule.dangerous or is_dangerous(call)]
-    return tuple(dict.fromkeys(_bare(rule) for rule in named))
+    if any(rule.effect is not None for rule in named):
+        from ledger.policy.effects import effect_of  # noqa: PLC0415 - as above
+
+        worst = EFFECTS.index(effect_of(call))
+        named = [rule for rule in named if rule.effect is None or EFFECTS.index(rule.effect) <= worst]
+    return named
 
 
 def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[str, Any]]) -> PolicySource:
@@ -127,6 +139,9 @@ def _read(value: Any, origin: RuleOrigin, keys: JsonKeys) -> DemandRule:
     if not any(value.get(name) is not None for name in _CONDITIONS):
         known = " or ".join(f"`{one}`" for one in _CONDITIONS)
         raise origin.problem(f"the demand is empty; give {known}", keys)
+    if value.get("effect") not in (None, *EFFECTS):
+        known = ", ".join(f"`{one}`" for one in EFFECTS)
+        raise origin.problem(f"`effect` is one of {known}, not {shown(value['effect'])}", (*keys, "effect"))
     check_permission(value.get("permission", "*"), origin, (*keys, "permission"))
     check_pattern(value.get("pattern", "*"), origin, (*keys, "pattern"))
     try:

@@ -19,6 +19,7 @@ from ledger.policy.checks import shown
 from ledger.policy.dialect import FAITHFUL, INHERITED, Dialect, ListedRule
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts
+from ledger.policy.floors import floored
 
 
 class UntrustedPolicy:
@@ -134,7 +135,7 @@ def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
 
 def compile_policy(source: PolicySource) -> Policy:
     """Check a source and compile it to a policy; of untrusted rules only the denies count. Raises PolicyError."""
-    policy = dialect_named(source.dialect).compile(source)
+    policy = floored(dialect_named(source.dialect).compile(source))
     return policy if source.untrusted is None else UntrustedPolicy(policy, source.untrusted)
 
 

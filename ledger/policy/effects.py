@@ -28,9 +28,12 @@ def effect_of(call: Call, facts: ConsultedFacts | None = None) -> CallEffect:
     """Return the effect of a call; `facts` are those of its evaluation, with the links behind the names of files."""
     place = place_of(call.cwd, folder_of(call))
     effect = _of_tool((call.tool_name or call.permission).casefold(), call, place)
-    links = [one.found for one in facts.files if one.asked == "target" and one.found] if facts is not None else []
-    leads_out = effect == "changes_here" and any(place.of_change(link) == WORST for link in links)
-    return WORST if leads_out else effect
+    if effect != "changes_here" or facts is None:
+        return effect
+    links = {one.path: one.found for one in facts.files if one.asked == "target" and one.found}
+    root = links.pop(place.folder, place.folder)
+    inside = Place(root, frozenset({root}))
+    return highest([effect, *(inside.of_change(link) for link in links.values())])
 
 
 def _of_tool(tool: str, call: Call, place: Place) -> CallEffect:

@@ -32,6 +32,7 @@ from workers.presentation.labels import (
     WAITS_FOR,
     WOULD_ALLOW,
     effect_words,
+    sentence,
 )
 from workers.presentation.text import revealed, visible
 from workers.presentation.words import listed, result_lines, rule_text
@@ -140,7 +141,7 @@ def card_lines(one: Pending) -> list[str]:
     """Return the whole card; every misleading character of the agent's is written as its escape."""
     request = one.request
     lines = [f"request {request.request_id} of session {one.session}: {revealed(request.permission)}"]
-    effect = f"{EFFECT}: {effect_words(request.evaluation)}"
+    effect = sentence(effect_words(request.evaluation))
     return [*lines, *(f"  {line}" for line in (effect, *description_lines(request), *_facts(request)))]
 
 

@@ -106,7 +106,7 @@ async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: Pe
     async for one in _paced(listed.found):
         if len(ranks) >= limit and time.monotonic() > until:
             break
-        ranks.append(danger_rank(danger_kinds_of(one.pending)))
+        ranks.append(danger_rank(danger_kinds_of(one.pending), one.pending.request.evaluation))
     # Sorting keeps the order of deadlines among equals.
     order = sorted(range(len(ranks)), key=ranks.__getitem__)[:limit]
     page = await _page(principal, listed, [listed.found[index] for index in order])

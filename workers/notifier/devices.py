@@ -29,7 +29,7 @@ from workers.notifier.plan import DEVICE_PREFIX, Correction, RecipientChannel, R
 from workers.notifier.runner import Allowance, ChannelRunner
 from workers.notifier.settings import NotifierSettings, PushSettings, Recipient
 from workers.notifier.text import neutral
-from workers.presentation.labels import DANGERS
+from workers.presentation.labels import DANGERS, effect_words
 from workers.presentation.words import outcome_words
 from workers.webpush.sender import PAYLOAD_BYTES_MAX, PushMessage, PushSender, VapidKey, topic_of
 from workers.webpush.services import PushServices
@@ -129,6 +129,7 @@ def _reference(reminder: Reminder) -> dict[str, Any]:
         "request": request.request_id,
         "digest": shown_digest(request),
         "project": None if state.project is None else neutral(state.project, PROJECT_CHARS),
+        "effect": effect_words(request.evaluation),
         "danger": dangers_in_words(request),
         "deadline_ms": request.deadline_ms,
     }

@@ -30,6 +30,7 @@ from workers.presentation.labels import (
     FOLDER,
     WAITS_FOR,
     danger_kinds,
+    effect_words,
     sentence,
 )
 from workers.presentation.text import revealed
@@ -218,6 +219,7 @@ def _asked(reminder: Reminder, now_ms: int) -> list[MessageLine]:
     left = time_left(request.deadline_ms, now_ms, " left")
     ago = about(max(now_ms - request.asked_ms, 0))
     return [
+        MessageLine("ours", sentence(effect_words(request.evaluation))),
         *_what(found, request),
         *_where(state, request),
         *_warnings(found),

@@ -13,7 +13,7 @@ import msgspec
 
 from ledger.client.results import Result
 from ledger.core.characters import code_of, name_of, person_key
-from ledger.core.policy import ReplyKind
+from ledger.core.policy import Evaluation, ReplyKind, Verdict
 from ledger.core.times import SECOND_MS
 from ledger.policy.demands import asks_passkey
 from ledger.policy.shell.facts import DangerKind
@@ -35,6 +35,7 @@ from workers.presentation.labels import (
     WAITS_FOR,
     WHY,
     approve_label,
+    effect_words,
     sentence,
 )
 from workers.presentation.text import visible
@@ -118,7 +119,7 @@ def what_runs(request: Request) -> Shown:
     description = describe_request(request)
     sections = [one for one in description.sections if not _is_elsewhere(one, request)]
     count = _fitting(sections)
-    head = _dangers(description) + warning(description)
+    head = _effect(request.evaluation) + _dangers(description) + warning(description)
     at_once, rest = sections[:count], sections[count:]
     if not rest:
         return Shown(head + _drawn(at_once))
@@ -262,6 +263,12 @@ def _difference(changed: list[str], *sections: Section) -> str:
 def _marks_of(line: str, odd: Mapping[str, Any]) -> list[Mark]:
     """Return the marks of one line, from those of the whole text."""
     return [Mark(at, at + 1, odd[letter]) for at, letter in enumerate(line) if letter in odd] if odd else []
+
+
+def _effect(evaluation: Evaluation | None) -> str:
+    """Return how far the call can be taken back; nothing for one that rules decided, of which it is not recorded."""
+    is_asked = evaluation is not None and evaluation.verdict is Verdict.ASK
+    return f"<p><b>{sentence(effect_words(evaluation))}</b></p>" if is_asked else ""
 
 
 def _dangers(description: Description) -> str:

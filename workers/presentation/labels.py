@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ledger.core.events import Outcome
+from ledger.core.policy import EFFECTS as ALL_EFFECTS
 from ledger.core.policy import CallEffect, Evaluation, ReplyKind, counted_effect
 
 if TYPE_CHECKING:
@@ -113,14 +114,14 @@ GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges"
 """The kinds for which a person may want a message in their quiet hours, and that come first in the inbox."""
 
 
-def danger_rank(kinds: Collection[DangerKind]) -> int:
-    """Return the place of a request in the inbox: 0 with a grave danger, 1 with another, 2 without any.
+def danger_rank(kinds: Collection[DangerKind], evaluation: Evaluation | None = None) -> int:
+    """Return the place of a request in the inbox: the worst effect first, of these a grave danger, then another, then none.
 
     `inbox/static/js/ordering.js` sorts in the same way.
     """
-    if not GRAVE.isdisjoint(kinds):
-        return 0
-    return 1 if kinds else 2
+    milder = list(reversed(ALL_EFFECTS)).index(counted_effect(evaluation))
+    danger = 0 if not GRAVE.isdisjoint(kinds) else 1 if kinds else 2
+    return 3 * milder + danger
 
 
 def danger_kinds(description: Description) -> str:

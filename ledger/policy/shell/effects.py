@@ -25,6 +25,7 @@ from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.directories import Directories
 from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import form_of
+from ledger.policy.shell.forms.files import leaves
 from ledger.policy.shell.forms.model import Given, NormalForm
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle
@@ -49,7 +50,7 @@ _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
 _SCRIPT: Final = frozenset({"-c", "-lc"})
 _GRAVE: Final = ("deletes", "privileges", "runs-downloaded")
 _CHECKS: Final = late_pattern(
-    r"(?:build|check|checks|compile|coverage|fmt|format|lint|spec|test|tests|typecheck|types|unit|watch)"
+    r"(?:all|build|check|checks|compile|coverage|fmt|format|lint|spec|test|tests|typecheck|types|unit|watch)"
     r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
 )
 """Names of tasks that build or check; any other task (`deploy`) may do anything."""
@@ -212,9 +213,12 @@ def _of_form(command: ShellCommand, form: NormalForm, place: Place, depth: int) 
         return WORST
     if form.inner is not None:
         found.append(_of_command(inmost(form.inner), place, depth - 1))
+    is_moved = any(one.effect is Effect.FOLDER for one in form.options)
+    if form.program == "git" and (is_moved or place.runs_in != {place.folder}):
+        return WORST  # a repository in another folder has its own configuration, which may run programs
     if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") is WORST for one in form.options):
         place = Place(place.folder, frozenset())
-    effect = highest([*found, *_written(form, place)])
+    effect = highest([*found, *_written(form, place, highest(found))])
     return WORST if effect == "changes_here" and not place.runs_in else effect
 
 
@@ -240,10 +244,10 @@ def _named(command: ShellCommand, form: NormalForm) -> tuple[str, ...]:
     return tuple(word.raw for word in command.words[:count]) if form.path_at == tuple(range(1, count)) else ()
 
 
-def _written(form: NormalForm, place: Place) -> Iterator[CallEffect]:
+def _written(form: NormalForm, place: Place, effect: CallEffect) -> Iterator[CallEffect]:
     """Yield the effects of what options and operands write, and of other tasks than those that build or check."""
     for one in form.options:
-        if one.effect in _WRITES:
+        if one.effect in _WRITES or (effect != READS and leaves(one.value or "")):
             yield place.of_change(one.value or "")
         elif one.effect is Effect.EDITS:
             yield place.of_change(".")

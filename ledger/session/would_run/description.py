@@ -15,6 +15,7 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.operands import operand_text
+from ledger.core.policy import counted_effect
 from ledger.policy.demands import PASSKEY
 from ledger.policy.opencode.requests import prefix
 from ledger.policy.shell.analyse import analyse
@@ -279,6 +280,7 @@ def shape_of(request: Request, kind: CallKind, sections: Sequence[Section]) -> s
         request.permission,
         request.tool_name,
         kind,
+        counted_effect(request.evaluation),
         sorted(request.always),
         sorted({danger.kind for one in sections for danger in one.dangers}),
         msgspec.to_builtins(request.demands),

@@ -25,8 +25,6 @@ cat /etc/hosts
 git status --porcelain
 git log --oneline | head -5
 git diff HEAD~1 -- src
-git -C sub status
-git -C ../other status
 g"it" st'at'us
 git config --get user.name
 grep -rn foo src | wc -l
@@ -154,6 +152,9 @@ git rebase -x 'rm x' main
 git -c core.pager=x log
 git --git-dir=/x status
 git -C /other commit -m x
+git -C sub status
+cd vendor/bare && git status
+pytest --benchmark-save=../x
 git -C ../o diff --output=x
 git -C .git log --output=config
 git config user.name x

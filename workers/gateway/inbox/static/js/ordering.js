@@ -1,14 +1,16 @@
-// The order of the list: what is dangerous first, then what ends first; by project or agent if somebody wants that.
+// The order of the list: what cannot be undone and what is dangerous first, then what ends first; by project or agent if somebody wants that.
 
 import { byDeadline } from "./store.js";
 
 const GRAVE = new Set(["runs-downloaded", "privileges", "deletes", "secrets"]);
 
-/** Return 0 for a grave danger, 1 for another, 2 for none. */
+const WORST_FIRST = ["irreversible", "changes_elsewhere", "changes_here", "reads"];
+
+/** Return the place of a row: the worst effect first, of these a grave danger, then another, then none. */
 function dangerOf(row) {
   const found = row.description?.dangers ?? [];
-  if (found.some(({ kind }) => GRAVE.has(kind))) return 0;
-  return found.length ? 1 : 2;
+  const danger = found.some(({ kind }) => GRAVE.has(kind)) ? 0 : found.length ? 1 : 2;
+  return 3 * Math.max(0, WORST_FIRST.indexOf(row.effect)) + danger;
 }
 
 const byDanger = (a, b) => dangerOf(a) - dangerOf(b) || byDeadline(a, b);

@@ -77,9 +77,10 @@ function showSeveral(requests, count, isSilent) {
   });
 }
 
-function bodyOf({ project, danger, deadline_ms: deadline }) {
+function bodyOf({ project, effect, danger, deadline_ms: deadline }) {
   const dangers = (Array.isArray(danger) ? danger : []).filter(isText);
-  return [isText(project) ? `Project ${project}` : null, dangers.length ? `Danger: ${dangers.join(", ")}` : null, leftOf(deadline)].filter(Boolean).join("\n");
+  const said = isText(effect) ? effect.charAt(0).toUpperCase() + effect.slice(1) : null;
+  return [said, isText(project) ? `Project ${project}` : null, dangers.length ? `Danger: ${dangers.join(", ")}` : null, leftOf(deadline)].filter(Boolean).join("\n");
 }
 
 /** Return the time left and the end, since a notification may be read long after it came. */
