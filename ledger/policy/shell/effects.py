@@ -121,6 +121,7 @@ class Place(msgspec.Struct, frozen=True):
         return highest(found)
 
 
+@lru_cache(maxsize=KNOWN_COUNT)
 def place_of(folder: str | None, within: str | None = None) -> Place:
     """Return the place of a call in a folder, which its own input may change (`within`)."""
     root = posixpath.normpath(folder or UNKNOWN_FOLDER)
