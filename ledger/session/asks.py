@@ -192,7 +192,7 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
     from ledger.policy.offers import offers  # noqa: PLC0415 - slow to import, and only what waits needs it
 
     call, always = command.question.call, command.question.always
-    detail = _detail(command, with_effect(evaluation, call), standing)
+    detail = _detail(command, with_effect(evaluation, command.question), standing)
     if call.tool_name is None and not always:
         return detail
     return replace(detail, offers=offers(command.policy, call, evaluation, always, as_policy_grants(standing)))

@@ -459,7 +459,7 @@ def reopened(
     there = wanted(live) if is_pending else NOBODY
     tier, duration_ms = tier_of(settings, there) if is_pending else (None, None)
     if is_pending:
-        evaluation = with_effect(evaluation, question.call)
+        evaluation = with_effect(evaluation, question)
     event = Reopened(
         request_id=request.request_id,
         verdict=verdict,

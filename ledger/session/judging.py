@@ -26,6 +26,7 @@ from ledger.core.errors import EditDeniedError, LedgerError
 from ledger.core.events import Opinion
 from ledger.core.grants import StandingGrant, TakenUse, Taker, with_use
 from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Part, Policy, Verdict, strictest
+from ledger.core.questions import Question
 from ledger.core.standing import Standing, as_policy_grants, kept, named
 from ledger.masks.masking import Masks, masked_call
 from ledger.masks.own_input import OPENING, holds_mask
@@ -34,6 +35,9 @@ from ledger.policy.dialects import dialect_of
 from ledger.session.approvals import binding, grants_for, that_are_signed, why_too_few
 from ledger.session.state import Request, SessionState, call_of, input_digest, use_claim_id
 from ledger.session.would_run.members import BEHIND
+
+EXTERNAL_DIRECTORY: Final = "external_directory"
+"""The permission of a folder outside of the project, whose metadata has the call behind it."""
 
 MASKED: Final = "a masked secret"
 NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"
@@ -334,10 +338,14 @@ def with_uses(
     return [grant for grant in left if grant.uses_left != 0]
 
 
-def with_effect(evaluation: Evaluation, call: Call) -> Evaluation:
-    """Return the evaluation of a call that a person must answer, with the call's effect."""
+def with_effect(evaluation: Evaluation, question: Question) -> Evaluation:
+    """Return the evaluation of a call that a person must answer, with its effect; of a folder, that of the call behind it."""
     from ledger.policy.effects import effect_of  # noqa: PLC0415 - slow to import, and only what waits needs it
 
+    call, behind = question.call, question.metadata.get(BEHIND)
+    is_folder = call.permission == EXTERNAL_DIRECTORY and call.tool_name is None
+    if is_folder and isinstance(behind, Mapping) and isinstance(behind.get("tool"), str) and "input" in behind:
+        call = Call(behind["tool"], (), behind["tool"], behind["input"], call.cwd)
     return replace(evaluation, effect=effect_of(call, evaluation.facts))
 
 

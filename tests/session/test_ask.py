@@ -74,7 +74,7 @@ def test_what_no_rule_decides_waits_for_a_person_with_all_it_was_asked_with() ->
         (Part("npm test", Verdict.ASK),),
         reason="no rule matches, and the default is ask",
         always=("npm test *",),
-        effect="irreversible",
+        effect="changes_here",
     )
     scenario = (
         given(opens(RULES, agent="build"), later("5s"))

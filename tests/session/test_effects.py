@@ -59,3 +59,29 @@ def test_what_is_absent_or_unknown_counts_as_the_worst() -> None:
 
 def test_an_evaluation_without_an_effect_is_recorded_as_before() -> None:
     assert msgspec.json.encode(Evaluation(Verdict.ASK)) == b'{"verdict":"ask"}'
+
+
+async def test_a_folder_has_the_effect_of_the_call_behind_it(ledger: Ledger, tmp_path: Path) -> None:
+    session = await ledger.session("s", cwd=str(tmp_path), home=str(tmp_path))
+    await session.submit_tool("read", {"filePath": "/etc/hosts"}, request_id="r1")
+    (pending,) = await session.pending()
+    assert (pending.request.permission, pending.as_json()["effect"]) == ("external_directory", "reads")
+
+
+async def test_no_metadata_of_an_agent_lowers_the_effect_of_another_call(ledger: Ledger, tmp_path: Path) -> None:
+    session = await ledger.session("s", cwd=str(tmp_path), home=str(tmp_path))
+    behind = {"behind": {"tool": "read", "input": {"filePath": "a"}}}
+    await session.submit("bash", ["rm a"], metadata=behind, request_id="r1")
+    (pending,) = await session.pending()
+    assert pending.as_json()["effect"] == "irreversible"
+
+
+async def test_a_link_out_of_the_project_makes_a_change_the_worst(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "x").symlink_to(tmp_path / "profile")
+    session = await ledger.session(
+        "s", cwd=str(tmp_path / "shop"), home=str(tmp_path), rules={"permission": {"external_directory": "allow"}}
+    )
+    await session.submit_tool("edit", {"filePath": "x", "oldString": "a", "newString": "b"}, request_id="r1")
+    (pending,) = await session.pending()
+    assert pending.as_json()["effect"] == "irreversible"

@@ -40,7 +40,7 @@ NO_RULE = Evaluation(
     Verdict.ASK,
     (Part("git push", Verdict.ASK),),
     reason="no rule matches, and the default is ask",
-    effect="irreversible",
+    effect="changes_elsewhere",
 )
 
 CHANGED = "the grants of the project changed, and no longer allow it"

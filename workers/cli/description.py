@@ -22,7 +22,6 @@ from workers.presentation.labels import (
     CALLS_ITSELF,
     DANGERS,
     DEMANDED,
-    EFFECT,
     NO_DEADLINE,
     ONLY_ONCE,
     PENDING_AGAIN,

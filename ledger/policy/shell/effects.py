@@ -54,6 +54,8 @@ _CHECKS: Final = late_pattern(
     r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
 )
 """Names of tasks that build or check; any other task (`deploy`) may do anything."""
+_CHANGES_ALL: Final = frozenset({"mv", "ln"})
+"""Programs that move each operand, or make another name of it, by which a later command may change it."""
 _WRITES: Final = frozenset({Effect.WRITE, Effect.OUTPUT})
 _WRITTEN: Final = frozenset({OperandKind.WRITE, OperandKind.OUTPUT, OperandKind.EDIT})
 
@@ -147,12 +149,9 @@ def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
         (start,) = place.runs_in
         walked = Directories(commands, flow, start, lambda at, target: _entered(at, target, place.folder))
         places = [frozenset()] * len(commands) if walked.leaves else walked.places
-    found = [
-        _of_statement(command, Place(place.folder, places[at]), depth)
-        for at, command in enumerate(commands)
-        if command not in commands[:at] or places[at] != places[commands.index(command)]
-    ]
-    return highest(found)
+    # Without repeats: a line may have many thousand equal commands.
+    distinct = dict.fromkeys(zip(commands, places, strict=True))
+    return highest([_of_statement(command, Place(place.folder, at), depth) for command, at in distinct])
 
 
 def _of_statement(command: ShellCommand, place: Place, depth: int) -> CallEffect:
@@ -217,7 +216,7 @@ def _of_form(command: ShellCommand, form: NormalForm, place: Place, depth: int) 
     is_moved = any(one.effect is Effect.FOLDER for one in form.options)
     if form.program == "git" and (is_moved or place.runs_in != {place.folder}):
         return WORST  # a repository in another folder has its own configuration, which may run programs
-    if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") is WORST for one in form.options):
+    if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") == WORST for one in form.options):
         place = Place(place.folder, frozenset())
     effect = highest([*found, *_written(form, place, highest(found))])
     return WORST if effect == "changes_here" and not place.runs_in else effect
@@ -253,7 +252,8 @@ def _written(form: NormalForm, place: Place, effect: CallEffect) -> Iterator[Cal
         elif one.effect is Effect.EDITS:
             yield place.of_change(".")
     for operand in form.operands:
-        if operand.kind in _WRITTEN or (form.edits and operand.kind is OperandKind.READ):
+        is_changed = operand.kind in _WRITTEN or form.program in _CHANGES_ALL
+        if is_changed or (form.edits and operand.kind is OperandKind.READ):
             yield place.of_change(operand.text) if operand.is_known else WORST
         elif (operand.kind is OperandKind.TASK and not _CHECKS.fullmatch(operand.text)) or (
             operand.kind in (OperandKind.PROGRAM, OperandKind.WORDS) and form.inner is None

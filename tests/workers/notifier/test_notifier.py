@@ -82,6 +82,7 @@ async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
     *lines, link = message["message"].splitlines()
     assert message["title"] == "bash waits for your answer"
     assert lines == [
+        "Cannot be undone",
         "> bash",
         r"> command: git push\x1b[8m --force",
         "> in shop / ses_1",

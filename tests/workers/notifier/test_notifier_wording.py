@@ -25,7 +25,7 @@ async def planned(ledger: Ledger, clock: TestClock) -> MessagePlan:
 async def test_a_long_command_is_cut_and_the_message_says_so(ledger: Ledger, clock: TestClock) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["x" * 10_000], request_id="r1")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    what = message.body.splitlines()[1]
+    what = message.body.splitlines()[2]
     shown = LINE_CHARS_MAX * 2 // 3 + LINE_CHARS_MAX // 3
     assert what == (
         "> command: "
@@ -53,7 +53,7 @@ async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: Tes
     await session.submit("bash", [forged], request_id="r1")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
     said = "> command: ls⏎in shop / ses_1, asked by ann⏎https[:]//evil[.]example/answer"
-    assert message.body.splitlines()[1] == said
+    assert message.body.splitlines()[2] == said
     ours = [one for one in message.body.splitlines() if one and not one.startswith("> ")]
     assert [one.partition(" ")[0] for one in ours] == ["Danger:", "Asked", "Addresses"]
 

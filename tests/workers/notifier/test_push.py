@@ -91,6 +91,7 @@ async def test_a_message_names_the_request_its_project_danger_and_deadline_and_n
         "request": "r1",
         "digest": shown.digest,
         "project": "shop",
+        "effect": "cannot be undone",
         "danger": ["runs downloaded code", "network"],
         "deadline_ms": clock.now_ms() + 7 * 86_400_000,
     }
