@@ -15,7 +15,7 @@ At a reply only a current deny matters; a current ask is satisfied by the person
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from operator import is_not
 from typing import Any, Final, TypeAlias
 
@@ -38,6 +38,9 @@ from ledger.session.would_run.members import BEHIND
 
 EXTERNAL_DIRECTORY: Final = "external_directory"
 """The permission of a folder outside of the project, whose metadata has the call behind it."""
+
+EFFECTS_KEPT: Final = 64
+"""Evaluations with an effect that are kept; the rules keep theirs, too."""
 
 MASKED: Final = "a masked secret"
 NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"
@@ -346,7 +349,17 @@ def with_effect(evaluation: Evaluation, question: Question) -> Evaluation:
     is_folder = call.permission == EXTERNAL_DIRECTORY and call.tool_name is None
     if is_folder and isinstance(behind, Mapping) and isinstance(behind.get("tool"), str) and "input" in behind:
         call = Call(behind["tool"], (), behind["tool"], behind["input"], call.cwd)
-    return replace(evaluation, effect=effect_of(call, evaluation.facts))
+    effect = effect_of(call, evaluation.facts)
+    try:
+        return _with_effect(evaluation, effect)
+    except TypeError:  # the input of a prerequisite has no hash
+        return _with_effect.__wrapped__(evaluation, effect)
+
+
+@lru_cache(maxsize=EFFECTS_KEPT)
+def _with_effect(evaluation: Evaluation, effect: str) -> Evaluation:
+    """Return the same object for equal evaluations: what was found free of secrets is not searched again."""
+    return replace(evaluation, effect=effect)
 
 
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:

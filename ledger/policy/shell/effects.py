@@ -144,11 +144,12 @@ def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
         return WORST
     commands = analysis.top
     places = [place.runs_in] * len(commands)
-    if any(command.name == "cd" for command in commands) and len(place.runs_in) == 1:
+    if any(command.name == "cd" for command in commands):
         flow = analysis.flow or straight(analysis.operators)
-        (start,) = place.runs_in
+        start = next(iter(place.runs_in), "")
         walked = Directories(commands, flow, start, lambda at, target: _entered(at, target, place.folder))
-        places = [frozenset()] * len(commands) if walked.leaves else walked.places
+        is_known = len(place.runs_in) == 1 and not walked.leaves
+        places = walked.places if is_known else [frozenset()] * len(commands)
     # Without repeats: a line may have many thousand equal commands.
     distinct = dict.fromkeys(zip(commands, places, strict=True))
     return highest([_of_statement(command, Place(place.folder, at), depth) for command, at in distinct])
@@ -157,7 +158,10 @@ def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
 def _of_statement(command: ShellCommand, place: Place, depth: int) -> CallEffect:
     found = [_of_redirect(one, place) for one in command.redirects]
     found += [READS if may_be_set(one.name) else WORST for one in command.assignments]
-    found += [_of_command(inmost(one), place, depth) for one in (parts_of(command) if command.words else ())]
+    for part in parts_of(command) if command.words else ():
+        inner = inmost(part)
+        # A `cd` behind a wrapper is not followed.
+        found.append(WORST if inner.name == "cd" and inner is not part else _of_command(inner, place, depth))
     return highest(found)
 
 

@@ -220,6 +220,7 @@ touch ~/x
 cd .. && echo x > a
 cd /tmp && git commit -m x
 cd - && touch x
+time cd .. && echo x > a
 ls; (cd /tmp; touch x)
 cd .git && echo x > config
 PATH=. ; ls

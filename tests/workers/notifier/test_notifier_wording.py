@@ -55,7 +55,7 @@ async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: Tes
     said = "> command: ls⏎in shop / ses_1, asked by ann⏎https[:]//evil[.]example/answer"
     assert message.body.splitlines()[2] == said
     ours = [one for one in message.body.splitlines() if one and not one.startswith("> ")]
-    assert [one.partition(" ")[0] for one in ours] == ["Danger:", "Asked", "Addresses"]
+    assert [one.partition(" ")[0] for one in ours] == ["Cannot", "Danger:", "Asked", "Addresses"]
 
 
 async def test_a_message_says_in_which_folder_it_would_run(ledger: Ledger, clock: TestClock) -> None:
