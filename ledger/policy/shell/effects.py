@@ -20,22 +20,16 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import EFFECTS, CallEffect
 from ledger.policy.data_files import WordSet, program_spans, read_file
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.builtins import is_harmless_builtin
-from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.danger import is_harmless_builtin, never_allowed, unknown_word
 from ledger.policy.shell.directories import Directories
-from ledger.policy.shell.flow import straight
-from ledger.policy.shell.forms import form_of
-from ledger.policy.shell.forms.files import leaves
-from ledger.policy.shell.forms.model import Given, NormalForm
-from ledger.policy.shell.forms.nodes import Effect, OperandKind
-from ledger.policy.shell.forms.objections import Reach, Spelled, obstacle
-from ledger.policy.shell.model import Access, Redirect, ShellCommand, accesses
-from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables.dangers import OWN_FILES, PROGRAM_FOLDERS, effects
-from ledger.policy.shell.unknown import unknown_word
+from ledger.policy.shell.forms.nodes import Effect, Given, NormalForm, OperandKind
+from ledger.policy.shell.forms.objections import Reach, Spelled, leaves, obstacle
+from ledger.policy.shell.forms.reduction import form_of
+from ledger.policy.shell.model import Access, Redirect, ShellCommand, accesses, straight
+from ledger.policy.shell.names import lookups, may_be_set
+from ledger.policy.shell.tables import OWN_FILES, PROGRAM_FOLDERS, effects
 from ledger.policy.shell.unwrap import inmost, parts_of
-from ledger.policy.shell.variables import may_be_set
-from ledger.policy.unknown import UNKNOWN_FOLDER
+from ledger.policy.spelled import UNKNOWN_FOLDER
 
 READS: Final = EFFECTS[0]
 WORST: Final = EFFECTS[-1]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.core.policy import EFFECTS, CallEffect
 from ledger.policy.shell.effects import line_effect, listed_titles, place_of
-from ledger.policy.shell.forms.nodes import ProgramNode
-from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.nodes import ProgramNode, program_table
 
 FOLDER: Final = "/work/shop"
 PLACE: Final = place_of(FOLDER)
