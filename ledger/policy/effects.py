@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.core.policy import Call, CallEffect, ConsultedFacts
 from ledger.policy.operands import SHELL_TOOLS, folder_of, lines_of
-from ledger.policy.shell.effects import READS, TOOLS, WORST, Place, highest, line_effect, place_of
+from ledger.policy.shell.effects import READS, TOOLS, WORST, CallPlace, highest, line_effect, place_of
 from ledger.policy.shell.facts import files_of_patch
 
 _SHELL_MEMBERS: Final = frozenset({
@@ -32,11 +32,11 @@ def effect_of(call: Call, facts: ConsultedFacts | None = None) -> CallEffect:
         return effect
     links = {one.path: one.found for one in facts.files if one.asked == "target" and one.found}
     root = links.pop(place.folder, place.folder)
-    inside = Place(root, frozenset({root}))
+    inside = CallPlace(root, frozenset({root}))
     return highest([effect, *(inside.of_change(link) for link in links.values())])
 
 
-def _of_tool(tool: str, call: Call, place: Place) -> CallEffect:
+def _of_tool(tool: str, call: Call, place: CallPlace) -> CallEffect:
     given: Mapping[str, Any] | None = call.input if isinstance(call.input, Mapping) else None
     if tool in TOOLS.reads:
         return READS
@@ -54,7 +54,7 @@ def _of_tool(tool: str, call: Call, place: Place) -> CallEffect:
     return WORST
 
 
-def _of_file(path: object, place: Place, beyond: CallEffect) -> CallEffect:
+def _of_file(path: object, place: CallPlace, beyond: CallEffect) -> CallEffect:
     return place.of_change(path, beyond) if isinstance(path, str) else WORST
 
 

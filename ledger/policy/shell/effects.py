@@ -97,7 +97,7 @@ def highest(found: Sequence[CallEffect]) -> CallEffect:
     return max(found, key=EFFECTS.index, default=READS)
 
 
-class Place(msgspec.Struct, frozen=True):
+class CallPlace(msgspec.Struct, frozen=True):
     """The folder of the project, and those in which a command may run; none where it may run anywhere."""
 
     folder: str
@@ -118,11 +118,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=KNOWN_COUNT)
-def place_of(folder: str | None, within: str | None = None) -> Place:
+def place_of(folder: str | None, within: str | None = None) -> CallPlace:
     """Return the place of a call in a folder, which its own input may change (`within`)."""
     root = posixpath.normpath(folder or UNKNOWN_FOLDER)
     there = _entered(root, root if within is None else within, root)
-    return Place(root, frozenset() if there is None else frozenset({there}))
+    return CallPlace(root, frozenset() if there is None else frozenset({there}))
 
 
 def _entered(directory: str, target: str, root: str) -> str | None:
@@ -131,7 +131,7 @@ def _entered(directory: str, target: str, root: str) -> str | None:
 
 
 @lru_cache(maxsize=KNOWN_COUNT)
-def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
+def line_effect(line: str, place: CallPlace, depth: int = DEPTH_MAX) -> CallEffect:
     """Return the effect of a command line: the worst of its commands."""
     analysis = analyse(line)
     if analysis.cut or not (analysis.plain or analysis.redirects_only) or not depth:
@@ -146,10 +146,10 @@ def line_effect(line: str, place: Place, depth: int = DEPTH_MAX) -> CallEffect:
         places = walked.places if is_known else [frozenset()] * len(commands)
     # Without repeats: a line may have many thousand equal commands.
     distinct = dict.fromkeys(zip(commands, places, strict=True))
-    return highest([_of_statement(command, Place(place.folder, at), depth) for command, at in distinct])
+    return highest([_of_statement(command, CallPlace(place.folder, at), depth) for command, at in distinct])
 
 
-def _of_statement(command: ShellCommand, place: Place, depth: int) -> CallEffect:
+def _of_statement(command: ShellCommand, place: CallPlace, depth: int) -> CallEffect:
     found = [_of_redirect(one, place) for one in command.redirects]
     found += [READS if may_be_set(one.name) else WORST for one in command.assignments]
     for part in parts_of(command) if command.words else ():
@@ -159,7 +159,7 @@ def _of_statement(command: ShellCommand, place: Place, depth: int) -> CallEffect
     return highest(found)
 
 
-def _of_redirect(redirect: Redirect, place: Place) -> CallEffect:
+def _of_redirect(redirect: Redirect, place: CallPlace) -> CallEffect:
     path = redirect.target.resolved
     if path is None or path.startswith(("/dev/tcp", "/dev/udp")):
         return WORST if accesses(redirect) else READS
@@ -169,7 +169,7 @@ def _of_redirect(redirect: Redirect, place: Place) -> CallEffect:
     return WORST if redirect.target.glob else place.of_change(path, "changes_elsewhere" if is_added else WORST)
 
 
-def _of_command(command: ShellCommand, place: Place, depth: int) -> CallEffect:
+def _of_command(command: ShellCommand, place: CallPlace, depth: int) -> CallEffect:
     name = command.name
     if name == "cd" or is_harmless_builtin(command):
         return READS
@@ -195,7 +195,7 @@ def _script_of(command: ShellCommand) -> str | None:
     return words[2] if is_script and not any(word.glob for word in command.words) else None
 
 
-def _of_form(command: ShellCommand, form: NormalForm, place: Place, depth: int) -> CallEffect:
+def _of_form(command: ShellCommand, form: NormalForm, place: CallPlace, depth: int) -> CallEffect:
     by_option = listed_titles().get(_title(form), {})
     given = {one: _by_value(by_option, one) for one in form.options}
     others = {*form.means, *((_PROGRAM,) if form.inner is not None else ())}
@@ -215,7 +215,7 @@ def _of_form(command: ShellCommand, form: NormalForm, place: Place, depth: int) 
     if form.program == "git" and (is_moved or place.runs_in != {place.folder}):
         return WORST  # a repository in another folder has its own configuration, which may run programs
     if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") == WORST for one in form.options):
-        place = Place(place.folder, frozenset())
+        place = CallPlace(place.folder, frozenset())
     effect = highest([*found, *_written(form, place, highest(found))])
     return WORST if effect == "changes_here" and not place.runs_in else effect
 
@@ -242,7 +242,7 @@ def _named(command: ShellCommand, form: NormalForm) -> tuple[str, ...]:
     return tuple(word.raw for word in command.words[:count]) if form.path_at == tuple(range(1, count)) else ()
 
 
-def _written(form: NormalForm, place: Place, effect: CallEffect) -> Iterator[CallEffect]:
+def _written(form: NormalForm, place: CallPlace, effect: CallEffect) -> Iterator[CallEffect]:
     """Yield the effects of what options and operands write, and of other tasks than those that build or check."""
     for one in form.options:
         if one.effect in _WRITES or (effect != READS and leaves(one.value or "")):
