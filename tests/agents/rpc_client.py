@@ -213,19 +213,19 @@ def bridge(name: str, *options: str) -> list[str]:
 
 
 def hook_settings(agent: str, *words: str) -> Message:
-    """Return the output of `hook AGENT --settings`."""
-    program = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", *words]
+    """Return the output of `bridge AGENT --settings`."""
+    program = [sys.executable, "-m", "workers.cli", "bridge", agent, "--settings", *words]
     printed = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: Message = json.loads(printed)
     return found
 
 
-def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str) -> str:
-    """Return the output of `hook AGENT --install …` for a client with this home."""
-    return command(home, environment, "hook", agent, *words)
+def hook_command(agent: str, home: Home, environment: Mapping[str, str], *words: str, code: int = 0) -> str:
+    """Return the output of `bridge AGENT --install …` for a client with this home."""
+    return command(home, environment, "bridge", agent, *words, code=code)
 
 
-def command(home: Home, environment: Mapping[str, str], *words: str) -> str:
+def command(home: Home, environment: Mapping[str, str], *words: str, code: int = 0) -> str:
     """Return the output of one of our commands, run in the client's working folder."""
     done = subprocess.run(
         [sys.executable, "-m", "workers.cli", *words],
@@ -236,7 +236,7 @@ def command(home: Home, environment: Mapping[str, str], *words: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 

@@ -284,7 +284,7 @@ async def test_an_installed_hook_runs_once_it_is_trusted_and_after_uninstalling_
     there = home.work / ".codex" / "hooks.json" if scope == "project" else kept.with_name("hooks.json")
     install = ("--install", "--yes", "--scope", scope, "--session", "hooked")
     hook_command("codex", home, environment, *install)
-    assert "leaves it out until it is trusted" in hook_command("codex", home, environment, "--status")
+    assert "leaves it out until it is trusted" in hook_command("codex", home, environment, "--status", code=11)
     hook_command("codex", home, environment, *install, "--trust")
     assert f"{there}: trusted" in hook_command("codex", home, environment, "--status")
     assert kept.read_text().startswith("# mine, and it stays\n"), "Codex keeps comments"

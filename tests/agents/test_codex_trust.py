@@ -28,9 +28,9 @@ def test_trust_is_asked_of_codex_and_goes_with_the_hook_to_the_byte(program: Pat
         "PERMISSION_LEDGER_HOME": str(tmp_path / "home"),
     }
     run = CommandLine("memory://", place)
-    assert "leaves it out until it is trusted" in run("hook", "codex", "--install", "--yes", code=0).err
-    assert f"{hooks}: trusted" in run("hook", "codex", "--install", "--yes", "--trust", code=0).out
-    assert f"{hooks}: trusted" in run("hook", "codex", "--install", "--yes", code=0).err
-    assert f"{hooks}: trusted" in run("hook", "codex", "--status", code=0).out
-    run("hook", "codex", "--uninstall", "--yes", code=0)
+    assert "leaves it out until it is trusted" in run("bridge", "codex", "--install", "--yes", code=0).err
+    assert f"{hooks}: trusted" in run("bridge", "codex", "--install", "--yes", "--trust", code=0).out
+    assert f"{hooks}: trusted" in run("bridge", "codex", "--install", "--yes", code=0).out
+    assert f"{hooks}: trusted" in run("bridge", "codex", "--status", code=0).out
+    run("bridge", "codex", "--uninstall", "--yes", code=0)
     assert (config.read_text(), hooks.read_text()) == (CONFIG, HOOKS)

@@ -89,7 +89,7 @@ async def test_an_installed_hook_runs_and_after_uninstalling_it_does_not(
     await running
     assert not hooked.made("proof")
     hooked.command("--uninstall", "--yes", "--scope", scope)
-    assert "hook qwen" not in (there.read_text() if there.exists() else "")
+    assert "run.py qwen" not in (there.read_text() if there.exists() else "")
     hooked.model.say_next(QWEN.run("touch second"))
     await hooked.start()
     assert (hooked.made("second"), await ann.pending("hooked")) == (True, [])

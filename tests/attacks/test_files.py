@@ -22,6 +22,7 @@ from tests.support.servers import RealServer
 from workers.bridges import settings_file
 from workers.bridges.askers import waiting_for
 from workers.bridges.hooks.claude import Transcript
+from workers.bridges.hooks.exchange import HookProcess
 from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.options import read_rules
 from workers.cli.verify import read_heads
@@ -100,7 +101,7 @@ def test_small_files_of_the_data_folder_made_to_hang_a_hook(
 @pytest.mark.parametrize("make", [fifo, device, folder])
 def test_a_transcript_made_to_hang_a_hook(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "transcript.jsonl")
-    watched = Transcript(str(tmp_path / "transcript.jsonl"), "Bash", {"command": "ls"})
+    watched = Transcript(str(tmp_path / "transcript.jsonl"), "Bash", {"command": "ls"}, HookProcess())
     assert watched.rejection("toolu_1") is None
 
 

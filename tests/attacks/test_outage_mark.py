@@ -35,7 +35,7 @@ def test_a_forged_mark_does_not_keep_a_hook_from_a_gateway_that_answers(
     mark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "_exchange", answered)
-    assert exchange.call("POST", "/v1/sessions/s/asks", {}, GRACE) == {"outcome": "denied"}
+    assert exchange.HookProcess().call("POST", "/v1/sessions/s/asks", {}, GRACE) == {"outcome": "denied"}
     assert not mark.exists()
 
 
@@ -43,7 +43,7 @@ def test_a_forged_mark_is_no_answer(mark: Path, monkeypatch: pytest.MonkeyPatch)
     mark.write_text('{"outcome": "allowed"}')
     monkeypatch.setattr(exchange, "_exchange", lost)
     with pytest.raises(UnreachableError):
-        exchange.call("POST", "/v1/sessions/s/asks", {}, GRACE)
+        exchange.HookProcess().call("POST", "/v1/sessions/s/asks", {}, GRACE)
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe", "no folder"])

@@ -62,6 +62,7 @@ BODIES: Final[dict[str, Any]] = {
     "finish_ask": {"runner": "job-7"},
     "release_claim": {},
     "end_claims": {"runner": "job-7"},
+    "claude_hook": {"hook_event_name": "Stop", "session_id": SESSION},
     "opencode_reply": {"reply": "once"},
     "opencode_respond": {"response": "once"},
     "create_grant": {"project": PROJECT, "permission": "bash", "pattern": "git status"},
@@ -228,6 +229,7 @@ async def _tried(caller: Caller, route: Route, path: str, kind: str) -> int:
     """The status of a request with what no route takes in it, so that nothing happens."""
     body = {**BODIES[route.operation], "no such member": 1}
     body |= {name: "nonsense" for name in ("reply", "response") if name in body}
+    body |= {name: 7 for name in ("session_id",) if name in body}  # a hook's event may have further members
     answer = await caller.http.request(
         route.method, path, content=msgspec.json.encode(body), headers={"content-type": kind}
     )

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from workers.bridges.hooks.exchange import ENTRYPOINT
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 from workers.bridges.options import BridgeOptions
+from workers.transport.place import PARENT as TRACE_PARENT
 from workers.transport.place import BridgeError
 
 SCRIPT: Final = "workers/bridges/hooks/run.py"
@@ -23,17 +25,36 @@ Entries = Mapping[str, Sequence[Any]]
 """By event."""
 
 
+class InstallNote(NamedTuple):
+    """A sentence about an installed hook; `ok` is False for one that calls for something to be done."""
+
+    ok: bool
+    text: str
+
+
 def is_ours(hook: Any, agent: str) -> bool:
     """Return whether we wrote this hook for this agent, with any version and interpreter."""
-    command = hook.get("command") if isinstance(hook, dict) else None
+    if not isinstance(hook, dict):
+        return False
+    command, url = hook.get("command"), hook.get("url")
+    if isinstance(url, str):
+        return url.endswith(f"/v1/hooks/{agent}")
     if not isinstance(command, str):
         return False
     return f"{SCRIPT} {agent}" in command.replace("'", "") or f"permission-ledger hook {agent} " in command
 
 
-def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
-    """Return the settings with these instead of older entries of ours; nothing else changes. Raises BridgeError."""
+def with_entries(settings: Settings, agent: str, entries: Entries, token: str | None = None) -> Settings:
+    """Return the settings with these instead of older entries of ours; nothing else changes. Raises BridgeError.
+
+    `token` is that of hooks over HTTP, which have it from a variable.
+    """
     changed = without_entries(settings, agent)
+    if token is not None:
+        environment = changed.setdefault("env", {})
+        if not isinstance(environment, dict):
+            raise BridgeError("`env` in the settings is not an object; correct it first")
+        environment[TOKEN_VARIABLE] = token
     hooks = changed.setdefault("hooks", {})
     for event, ours in entries.items():
         before = hooks.get(event, [])
@@ -58,7 +79,27 @@ def without_entries(settings: Settings, agent: str) -> Settings:
             del hooks[event]
     if not hooks and settings.get("hooks"):
         del changed["hooks"]
+    if token_in(changed) is not None:
+        del changed["env"][TOKEN_VARIABLE]
+        if not changed["env"]:
+            del changed["env"]
     return changed
+
+
+def url_of_ours(settings: Settings, agent: str) -> str | None:
+    """Return the address of the gateway that our hooks over HTTP ask; None without such hooks."""
+    hooks = settings.get("hooks")
+    lists = hooks.values() if isinstance(hooks, dict) else ()
+    ours = (hook for entries in lists for entry in entries if _has_ours(entry, agent) for hook in entry["hooks"])
+    found = (hook["url"].removesuffix(f"/v1/hooks/{agent}") for hook in ours if is_ours(hook, agent) and "url" in hook)
+    return next(found, None)
+
+
+def token_in(settings: Settings) -> str | None:
+    """Return the token of our hooks over HTTP."""
+    environment = settings.get("env")
+    token = environment.get(TOKEN_VARIABLE) if isinstance(environment, dict) else None
+    return token if isinstance(token, str) else None
 
 
 def events_of_ours(settings: Settings, agent: str) -> list[str]:
@@ -87,6 +128,14 @@ def _without(entry: Any, agent: str) -> Any:
 
 AGENT: Final = "claude"
 """Claude Code's name in the command line of a hook."""
+
+TOKEN_VARIABLE: Final = "PERMISSION_LEDGER_HOOK_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable, among Claude Code's settings, of the token of hooks over HTTP."""
+
+OPTIONS_HEADER: Final = "Permission-Ledger-Hook"
+"""The header of a hook over HTTP with the options of the command."""
+
+ENTRYPOINT_HEADER: Final = "Permission-Ledger-Entrypoint"
 
 PROGRAM: Final = "permission-ledger"
 SHARED_SCOPE: Final = "project"
@@ -193,11 +242,11 @@ def hook_settings(
 
     The hooks for turn and session ends ask nothing; a failure of theirs would keep the agent from ending its turn.
     """
-    said = ["--event", BOTH, *words] if way == BOTH else words
+    said = _said(words, way)
     hook = {"type": "command", "command": command_line(AGENT, said, shared=shared), "timeout": int(limit)}
     patient = {
         "type": "command",
-        "command": command_line(AGENT, ["--limit", str(PROMPT_SECONDS), *said], shared=shared),
+        "command": command_line(AGENT, [*said, "--limit", str(PROMPT_SECONDS)], shared=shared),
         "timeout": PROMPT_SECONDS,
     }
     ending = {
@@ -205,9 +254,46 @@ def hook_settings(
         "command": command_line(AGENT, said, shared=shared, otherwise=0),
         "timeout": ENDING_SECONDS,
     }
-    hooks = {"PermissionRequest": patient, **dict.fromkeys(ENDINGS, ending)}
+    return _entries(way, hook, {"PermissionRequest": patient, **dict.fromkeys(ENDINGS, ending)})
+
+
+def http_hook_settings(url: str, words: Sequence[str], limit: float = LIMIT_SECONDS, way: str = BOTH) -> Settings:
+    """Return the member `hooks` with hooks of type `http`, answered by the gateway at `url`.
+
+    Every failure of a question blocks the call, for a client that knows `onFailure`.
+    """
+
+    def hook(seconds: float, *more: str, **blocks: str) -> Settings:
+        headers = {
+            "Authorization": f"Bearer ${TOKEN_VARIABLE}",
+            OPTIONS_HEADER: shlex.join([*_said(words, way), *more]),
+            ENTRYPOINT_HEADER: f"${ENTRYPOINT}",
+            "traceparent": f"${TRACE_PARENT}",
+        }
+        return {
+            "type": "http",
+            "url": f"{url}/v1/hooks/{AGENT}",
+            "timeout": int(seconds),
+            **blocks,
+            "headers": headers,
+            "allowedEnvVars": [TOKEN_VARIABLE, ENTRYPOINT, TRACE_PARENT],
+        }
+
+    others = {
+        "PreToolUse": hook(limit, onFailure="block"),
+        "PermissionRequest": hook(PROMPT_SECONDS, "--limit", str(PROMPT_SECONDS), onFailure="block"),
+        **dict.fromkeys(ENDINGS, hook(ENDING_SECONDS)),
+    }
+    return _entries(way, hook(limit), others)
+
+
+def _said(words: Sequence[str], way: str) -> Sequence[str]:
+    return ["--event", BOTH, *words] if way == BOTH else words
+
+
+def _entries(way: str, hook: Settings, others: Mapping[str, Settings]) -> Settings:
     events = [event for event in EVENTS if way in (BOTH, event) or event not in QUESTIONS]
-    return {event: [_entry(event, hooks.get(event, hook))] for event in events}
+    return {event: [_entry(event, others.get(event, hook))] for event in events}
 
 
 def _entry(event: str, hook: Settings) -> Settings:

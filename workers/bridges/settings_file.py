@@ -11,7 +11,6 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,7 +28,16 @@ from ledger.policy.jsonc import (
     pointer,
     without,
 )
-from workers.bridges.hook_entries import Entries, Settings, events_of_ours, is_ours, with_entries, without_entries
+from workers.bridges.hook_entries import (
+    TOKEN_VARIABLE,
+    Entries,
+    Settings,
+    events_of_ours,
+    is_ours,
+    token_in,
+    with_entries,
+    without_entries,
+)
 from workers.transport.place import BridgeError, data_folder
 
 _MARK: Final = "\ufeff"
@@ -47,18 +55,17 @@ def read(text: str, *, comments: bool) -> Settings:
     return value
 
 
-def installed(text: str, agent: str, entries: Entries) -> tuple[str, tuple[Edit, ...]]:
+def installed(text: str, agent: str, entries: Entries, token: str | None = None) -> tuple[str, tuple[Edit, ...]]:
     """Return a text without hooks of ours, with these added, and the edits at their places before. Raises BridgeError for settings of another form."""
     body = text.removeprefix(_MARK)
     mark = len(text) - len(body)
     if not body.strip():
-        whole = json.dumps({"hooks": entries}, indent=2, ensure_ascii=False) + "\n"
-        edits = [Edit(len(body), "", whole)]
-        wanted = {"hooks": entries}
+        wanted = with_entries({}, agent, entries, token)
+        edits = [Edit(len(body), "", json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")]
     else:
         document = parse(body, comments=True)
-        edits = _edits(body, document, entries)
-        wanted = with_entries(document.value, agent, entries)
+        edits = _edits(body, document, entries, token)
+        wanted = with_entries(document.value, agent, entries, token)
     after = applied(body, edits)
     assert parse(after, comments=True).value == wanted
     return text[:mark] + after, tuple(edit._replace(at=edit.at + mark) for edit in edits)
@@ -86,10 +93,20 @@ def _value(body: str) -> Any:
     return parse(body, comments=True).value if body.strip() else {}
 
 
-def _edits(body: str, document: Document, entries: Entries) -> list[Edit]:
-    hooks = document.value.get("hooks")
+def _edits(body: str, document: Document, entries: Entries, token: str | None) -> list[Edit]:
+    hooks, edits, members = document.value.get("hooks"), [], []
+    if token is not None and "env" in document.value:
+        edits.append(appending(body, document, "/env", [Insertion(TOKEN_VARIABLE, token)]))
+    elif token is not None:
+        members.append(Insertion("env", {TOKEN_VARIABLE: token}))
     if hooks is None:
-        return [appending(body, document, "", [Insertion("hooks", entries)])]
+        members.append(Insertion("hooks", entries))
+    else:
+        edits += _edits_of_hooks(body, document, hooks, entries)
+    return [*edits, appending(body, document, "", members)] if members else edits
+
+
+def _edits_of_hooks(body: str, document: Document, hooks: Settings, entries: Entries) -> list[Edit]:
     there = {event: ours for event, ours in entries.items() if event in hooks}
     edits = [
         appending(body, document, pointer("hooks", event), [Insertion(None, one) for one in ours])
@@ -104,6 +121,9 @@ def _first_of_ours(body: str, agent: str) -> str | None:
     if not body.strip():
         return None
     document = parse(body, comments=True)
+    if token_in(document.value) is not None:
+        alone = [len(document.value["env"]) == 1]
+        return _largest(body, document, [pointer("env", TOKEN_VARIABLE), "/env"], alone)
     hooks = document.value.get("hooks")
     lists = {event: found for event, found in (hooks or {}).items() if isinstance(found, list)}
     for event, entries in lists.items():
@@ -200,6 +220,15 @@ def _file(path: Path) -> Path:
     return Path(data_folder()) / FOLDER / f"{digest_of(str(path.resolve()))[:32]}.json"
 
 
+def installed_paths() -> list[Path]:
+    """Return the files that hold hooks of ours, by the records of this data folder."""
+    found = []
+    for file in sorted((Path(data_folder()) / FOLDER).glob("*.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found.append(Path(json.loads(read_regular(str(file), RECORD_BYTES_MAX))["path"]))
+    return found
+
+
 SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -221,7 +250,9 @@ class SettingsChange(NamedTuple):
         return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
 
 
-def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool = False) -> SettingsChange:
+def planned(
+    path: Path, agent: str, entries: Entries | None, *, comments: bool = False, token: str | None = None
+) -> SettingsChange:
     """Return the change that installs these hooks instead of older ones of ours, or removes all (`entries` None).
 
     `comments`: the agent accepts comments in its settings. Nothing is written. Raises BridgeError for a file that
@@ -229,7 +260,7 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
     """
     before = read_text(path)
     settings = _settings(path, before, comments=comments)
-    wanted = without_entries(settings, agent) if entries is None else with_entries(settings, agent, entries)
+    wanted = without_entries(settings, agent) if entries is None else with_entries(settings, agent, entries, token)
     if wanted == settings:
         return SettingsChange(path, before, before, load(path))
     record = load(path) if events_of_ours(settings, agent) else None
@@ -239,7 +270,7 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
         return SettingsChange(
             path, before, None if created and bare.removeprefix(_MARK).split() in ([], ["{}"], ["{", "}"]) else bare
         )
-    after, edits = installed(bare, agent, entries)
+    after, edits = installed(bare, agent, entries, token)
     return SettingsChange(path, before, after, InstallRecord.of(after, edits, created=created))
 
 
@@ -262,15 +293,6 @@ def installed_in(path: Path, agent: str) -> list[str]:
 def read_settings(path: Path) -> Settings:
     """Return the settings of an agent. Raises BridgeError."""
     return _settings(path, read_text(path), comments=True)
-
-
-def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[str]] = tuple) -> str:
-    """Return one line about our hooks in a file; `wanted` returns the events that need one, given those found."""
-    found = installed_in(path, agent)
-    if not found:
-        return f"{path}: not installed"
-    missing = [event for event in wanted(found) if event not in found]
-    return f"{path}: installed for {', '.join(found)}" + (f"; missing: {', '.join(missing)}" if missing else "")
 
 
 def read_text(path: Path) -> str | None:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
-from workers.bridges.hook_entries import BOTH, NOT_ASKED, WAYS, hook_words, wanted_events
-from workers.bridges.options import BridgeOptions, check_rules
+from workers.bridges.hook_entries import BOTH, NOT_ASKED, WAYS, hook_words, http_hook_settings, token_in
+from workers.bridges.options import BridgeOptions
+from workers.bridges.settings_file import read_settings
 from workers.cli.bridge_options import bridge_command
+from workers.cli.installing import (
+    CLAUDE,
+    CODEX,
+    GEMINI,
+    QWEN,
+    InstallOptions,
+    carry_out,
+    claude_entries,
+    claude_settings,
+    codex_config,
+    codex_entries,
+    install_options,
+)
 from workers.cli.lazy import LazyGroup
 from workers.transport.place import BridgeError
 
@@ -38,9 +53,6 @@ def _not_started(command: Sequence[str], error: OSError) -> BridgeError:
     return BridgeError(f"`{command[0]}` cannot be started: {(error.strerror or str(error)).lower()}")
 
 
-CLAUDE_SCOPES: Final = ("user", "project", "local")
-
-
 @bridge_command(
     "claude",
     "permission-ledger bridge claude -- claude -p --input-format stream-json --output-format stream-json --verbose",
@@ -48,6 +60,7 @@ CLAUDE_SCOPES: Final = ("user", "project", "local")
     "permission-ledger bridge claude --dialect betcode --rules permissions.json -- claude",
     "permission-ledger bridge claude --install --scope project",
     "permission-ledger bridge claude --install --event PreToolUse",
+    "permission-ledger bridge claude --install --http",
     "permission-ledger bridge claude --status",
     dialect="claude",
     other_dialects=("betcode",),
@@ -59,22 +72,18 @@ CLAUDE_SCOPES: Final = ("user", "project", "local")
 @click.option(
     "--prompt-tool", is_flag=True, help="Be the MCP server for `--permission-prompt-tool mcp__ledger__approve`."
 )
-@click.option("--install", is_flag=True, help="Write our hooks into Claude Code's settings, after showing the change.")
-@click.option("--uninstall", is_flag=True, help="Remove them.")
-@click.option("--status", is_flag=True, help="Print where they are installed.")
-@click.option(
-    "--scope",
-    type=click.Choice(CLAUDE_SCOPES),
-    default="user",
-    show_default=True,
-    help="Whose settings, for --install.",
-)
 @click.option(
     "--require-asking",
     is_flag=True,
     help="With a COMMAND: start it in a mode in which Claude Code asks, and refuse every other mode.",
 )
-@click.option("--yes", is_flag=True, help="Write without asking.")
+@install_options(CLAUDE, has_command=True)
+@click.option(
+    "--http",
+    is_flag=True,
+    help="With --install: the gateway on this machine answers the hooks, and no call starts a process. For this project "
+    "alone (scope `local`), and Claude Code 2.1.295 or newer.",
+)
 @click.option(
     "--event",
     type=click.Choice(WAYS),
@@ -86,16 +95,13 @@ CLAUDE_SCOPES: Final = ("user", "project", "local")
 def claude(
     *,
     options: BridgeOptions,
+    wanted: InstallOptions,
     command: Sequence[str],
     interrupt: bool,
     share_grants: bool,
     prompt_tool: bool,
-    install: bool,
-    uninstall: bool,
-    status: bool,
-    scope: str,
-    yes: bool,
     event: str,
+    http: bool,
     require_asking: bool,
 ) -> int | None:
     """Put the ledger between Claude Code and whoever started it.
@@ -104,10 +110,10 @@ def claude(
     permission requests; any other command, the terminal included, gets hooks of ours for this run. With --install
     every run of Claude Code does.
     """
-    if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
-        raise click.UsageError("give one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
     if require_asking and not command:
         raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")
+    if http and not wanted.install:
+        raise click.UsageError("--http goes with --install")
     if prompt_tool:
         import asyncio  # noqa: PLC0415 - slow to import
 
@@ -118,20 +124,33 @@ def claude(
     if command:
         flags = {"interrupts": interrupt, "shares_grants": share_grants, "requires_asking": require_asking}
         return _run_claude(command, options, event, flags)
-    from workers.bridges import settings_file  # noqa: PLC0415 - slow to import
-    from workers.cli import hook  # noqa: PLC0415 - slow to import
+    path = claude_settings(wanted.scope or ("local" if http else "user"))
+    token = token_in(read_settings(path))
+    if http:
+        code = _install_http(options, wanted, event, token)
+    else:
+        code = carry_out(CLAUDE._replace(entries=partial(claude_entries, way=event)), options, wanted)
+    if token is not None and token_in(read_settings(path)) != token:
+        from workers.cli.http_hook import revoke  # noqa: PLC0415 - as above
 
-    if status:
-        for one in CLAUDE_SCOPES:
-            click.echo(settings_file.status(hook.claude_settings(one), hook.CLAUDE.name, wanted_events))
-        return None
-    if install:
-        check_rules(options)
-    entries = hook.claude_entries(options, 0, scope, way=event) if install else None
-    code = hook.install(hook.CLAUDE, scope, entries, yes=yes)
-    if install and not code and event in NOT_ASKED:
+        revoke(token)
+    if wanted.install and not code and event in NOT_ASKED:
         click.echo(NOT_ASKED[event], err=True)
     return code
+
+
+def _install_http(options: BridgeOptions, wanted: InstallOptions, way: str, token: str | None) -> int:
+    from workers.cli.http_hook import hook_for  # noqa: PLC0415 - slow to import, and an extra
+
+    if wanted.scope not in (None, "local"):
+        raise BridgeError("the token of --http asks in one project and belongs to one person: use `--scope local`")
+    words = hook_words(options, limit=wanted.limit)
+    if not all(word.isascii() and word.isprintable() for word in words):
+        raise BridgeError("a name with other letters than ASCII cannot stand in a header; leave out --http")
+    hook = hook_for(options, claude_settings("user").parent, token)
+    settings = http_hook_settings(hook.url, words, wanted.limit, way)
+    agent = CLAUDE._replace(entries=lambda *_: settings)
+    return carry_out(agent, options, wanted._replace(scope="local"), token=hook.token, ready=hook.begin)
 
 
 def _run_claude(command: Sequence[str], options: BridgeOptions, event: str, flags: dict[str, bool]) -> int:
@@ -226,16 +245,46 @@ def acp(*, options: BridgeOptions, command: Sequence[str]) -> int:
     "codex",
     "permission-ledger bridge codex -- codex app-server",
     "permission-ledger bridge codex --rules opencode.json --interrupt -- codex app-server",
+    "permission-ledger bridge codex --install --trust",
+    "permission-ledger bridge codex --install --event PreToolUse --rules opencode.json",
+    "permission-ledger bridge codex --status",
     dialect="opencode",
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
 @click.option("--interrupt", is_flag=True, help="A rejection that should stop the agent also ends its turn.")
-def codex(*, options: BridgeOptions, command: Sequence[str], interrupt: bool) -> int:
+@install_options(CODEX, has_command=True)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="With --install: tell the `codex` on the PATH that the hook is trusted, as `/hooks` there does.",
+)
+@click.option(
+    "--event",
+    type=click.Choice(("PreToolUse", "PermissionRequest")),
+    default="PermissionRequest",
+    show_default=True,
+    help="For --install: what Codex would ask its user, or every call of a tool.",
+)
+def codex(
+    *,
+    options: BridgeOptions,
+    wanted: InstallOptions,
+    command: Sequence[str],
+    interrupt: bool,
+    trust: bool,
+    event: str,
+) -> int:
     """Put the ledger between a client and `codex app-server`: command and file-change approvals are judged.
 
     Rules decide at once. What waits for a person is shown by the client too; whoever answers first counts. Calls are
     judged under OpenCode's names, bash and edit; the prefix that Codex would remember is what an `always` grants.
+    With --install every run of Codex asks by a hook, once the hook is trusted there.
     """
+    if trust and not wanted.install:
+        raise click.UsageError("--trust goes with --install")
+    if not command:
+        agent = CODEX._replace(entries=partial(codex_entries, event=event))
+        return carry_out(agent, options, wanted, then=_trust_hook if trust else lambda _: None)
     from workers.bridges.codex_wire import CodexWire  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.race import RacingBridge  # noqa: PLC0415 - as above
     from workers.bridges.session_ids import new_id  # noqa: PLC0415
@@ -244,13 +293,47 @@ def codex(*, options: BridgeOptions, command: Sequence[str], interrupt: bool) ->
     return run_around(options, command, lambda client: RacingBridge(client, options, wire))
 
 
+def _trust_hook(path: Path) -> None:
+    from workers.bridges.codex_trust import trust_hooks  # noqa: PLC0415 - slow to import
+
+    trust_hooks(path, Path.cwd(), codex_config())
+
+
+@bridge_command(
+    "gemini",
+    "permission-ledger bridge gemini --install",
+    "permission-ledger bridge gemini --install --scope project --rules opencode.json",
+    "permission-ledger bridge gemini --status",
+    dialect="opencode",
+)
+@install_options(GEMINI, has_command=False)
+def gemini(*, options: BridgeOptions, wanted: InstallOptions) -> int:
+    """Have every run of Gemini CLI ask by a hook in its settings. In an editor: `bridge acp -- gemini --acp`."""
+    return carry_out(GEMINI, options, wanted)
+
+
+@bridge_command(
+    "qwen",
+    "permission-ledger bridge qwen --install",
+    "permission-ledger bridge qwen --install --scope project --rules opencode.json",
+    "permission-ledger bridge qwen --status",
+    dialect="opencode",
+)
+@install_options(QWEN, has_command=False)
+def qwen(*, options: BridgeOptions, wanted: InstallOptions) -> int:
+    """Have every run of Qwen Code ask by a hook in its settings. In an editor: `bridge acp -- qwen --acp`."""
+    return carry_out(QWEN, options, wanted)
+
+
 _AGENTS: Final = "Agents"
 
 COMMANDS = {
     "claude": ("workers.cli.bridge:claude", "Claude Code: wrapped, or by hooks in its settings.", _AGENTS),
     "codelia": ("workers.cli.bridge:codelia", "Codelia: between its interface and its runtime.", _AGENTS),
     "acp": ("workers.cli.bridge:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS),
-    "codex": ("workers.cli.bridge:codex", "Codex, by its app-server.", _AGENTS),
+    "codex": ("workers.cli.bridge:codex", "Codex: by its app-server, or by a hook in its settings.", _AGENTS),
+    "gemini": ("workers.cli.bridge:gemini", "Gemini CLI: by a hook in its settings.", _AGENTS),
+    "qwen": ("workers.cli.bridge:qwen", "Qwen Code: by a hook in its settings.", _AGENTS),
     "opencode": ("workers.cli.bridge:opencode", "OpenCode: beside its server, or in front.", _AGENTS),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from workers.bridges.hooks.settings import LIMIT_SECONDS
 from workers.bridges.options import ON_UNREACHABLE, PROFILE_ALONE, PROFILES, BridgeOptions
 from workers.cli.options import DocumentedCommand, deadline_options
 from workers.transport.place import GRACE_SECONDS, BridgeError
@@ -48,6 +49,17 @@ def bridge_command(
         return made
 
     return decorate
+
+
+def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--limit",
+        type=click.FloatRange(1, 86400),
+        default=LIMIT_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="The agent's own limit for the hook; a moment before it the answer is `still pending, ask again`.",
+    )(function)
 
 
 def _check_deadlines(options: BridgeOptions) -> None:

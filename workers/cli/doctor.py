@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +16,14 @@ from ledger.client.ledger import named_url
 from ledger.core.errors import SetupError
 from ledger.stores.redis.addresses import open_doors
 from projections.lag import set_back_ms
+from workers.bridges import settings_file
 from workers.cli.base import command, run_async
+from workers.cli.installing import CLAUDE
 from workers.cli.output import CommandOutput, Exit, talk
 from workers.cli.tables import Wide
 from workers.runtime.history import compare_history
 from workers.runtime.place import LedgerPlace
+from workers.transport.place import BridgeError
 from workers.upkeep.health import (
     SAMPLE_COUNT,
     DiskSpace,
@@ -79,7 +84,21 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         findings += [] if compared is None else [HealthFinding("history", *compared)]
         findings += await check_deployment(ledger.store, deep=deep)
         findings += check_freezes(await ledger.freezes.in_force(), await ledger.freezes.behind())
-        return [*findings, check_tokens(await ledger.tokens.all(), server_ms), *check_trust()]
+        findings += [check_tokens(await ledger.tokens.all(), server_ms), *check_trust()]
+    return [*findings, *await asyncio.to_thread(_check_hooks)]
+
+
+def _check_hooks() -> list[HealthFinding]:
+    """Check the hooks of Claude Code that a gateway on this machine answers."""
+    hint = "start the gateway, or in that project: permission-ledger bridge claude --install --http"
+    found = []
+    for path in settings_file.installed_paths():
+        with suppress(BridgeError):  # a file that is no settings any more has no hooks
+            notes = CLAUDE.notes(path)
+            found += [
+                HealthFinding("claude hook", one.ok, f"{path}: {one.text}", None if one.ok else hint) for one in notes
+            ]
+    return found
 
 
 def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:

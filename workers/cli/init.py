@@ -1,4 +1,4 @@
-"""`init`: finds agents and rules, plans the changes of files, shows every one, and makes them after one yes."""
+"""`init`: finds agents and rules, plans the changes of files, sums them up, and makes them after one yes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from workers.bridges.settings_file import SettingsChange, planned, read_text
 from workers.cli.base import command
 from workers.cli.config_applied import load, project_file, record_of, require_outside, save, trust_of
 from workers.cli.config_files import ConfigFileError
-from workers.cli.hook import CLAUDE, CODEX, GEMINI, QWEN, HookedAgent
+from workers.cli.installing import CLAUDE, CODEX, GEMINI, QWEN, HookedAgent
 from workers.cli.output import CommandOutput, Exit, talk
+from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import BridgeError, parse_place
 from workers.transport.trusted import PROJECT_FILE, TrustRecord, trust_file
 from workers.transport.trusted import digest_of_file as digest_of
@@ -70,7 +71,11 @@ KNOWN: Final = (
     KnownAgent("claude", "Claude Code", "claude", (".claude/settings.json",), CLAUDE, "local"),
     # Codex alone can compute the hash that it compares.
     KnownAgent(
-        "codex", "Codex", "opencode", hook=CODEX, then="permission-ledger hook codex --install --trust --scope {scope}"
+        "codex",
+        "Codex",
+        "opencode",
+        hook=CODEX,
+        then="permission-ledger bridge codex --install --trust --scope {scope}",
     ),
     KnownAgent("gemini", "Gemini CLI", "opencode", hook=GEMINI),
     KnownAgent("qwen", "Qwen Code", "opencode", hook=QWEN),
@@ -200,6 +205,11 @@ class InitPlan(NamedTuple):
     def writes_settings(self) -> bool:
         return any(change.path == self.settings for change in self.needed)
 
+    def name_of(self, change: SettingsChange) -> str:
+        """Return a file's name, within the project if it is there."""
+        folder, path = self.settings.parent, change.path
+        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
     def require_no_way_out(self, change: SettingsChange) -> None:
         """Raise BridgeError for a file in the project that is, or is inside, a link out of it: an agent may have made that.
 
@@ -260,13 +270,9 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-SHOWN_LINES: Final = 40
-"""The lines of a rule file that are shown; of more the number is."""
-
-
 @command(
     "permission-ledger init",
-    "permission-ledger init --dry-run",
+    "permission-ledger init --diff --dry-run",
     "permission-ledger init --agent claude --phone https://laptop.example.ts.net",
     "permission-ledger init --undo",
     with_url=False,
@@ -283,16 +289,25 @@ SHOWN_LINES: Final = 40
 )
 @click.option("--phone", metavar="URL", help="The https address by which your phone reaches the gateway.")
 @click.option("--undo", is_flag=True, help="Remove what init wrote, as far as nobody changed it.")
-@click.option("--dry-run", is_flag=True, help="Show the changes, and write nothing.")
+@click.option("--diff", is_flag=True, help="Show the rules that are taken over, and a diff of every file.")
+@click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
 def init(
-    *, names: tuple[str, ...], scope: str, phone: str | None, undo: bool, dry_run: bool, yes: bool, as_json: bool
+    *,
+    names: tuple[str, ...],
+    scope: str,
+    phone: str | None,
+    undo: bool,
+    diff: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> int | None:
     """Set up the ledger in this project: hooks of your agents, a file of rules, and `permission-ledger.toml`.
 
-    It shows the agents that it found, the rule files that it takes over and a diff of every file, and asks once. What
-    exists already stays as it is, so a second run changes nothing. The project's file is trusted with the content that
-    you saw.
+    It says in six lines what it found and would write, and asks once; --diff shows every file. What exists already stays
+    as it is, so a second run changes nothing, and says what is next. The project's file is trusted with the content that
+    was found; if that changes before the end, nothing is trusted.
     """
     output = CommandOutput(as_json=as_json)
     folder = Path.cwd().resolve()
@@ -304,30 +319,31 @@ def init(
             parse_place(phone, None)
         plan = planned_undo(folder, scope) if undo else planned_setup(folder, chosen(names), scope, phone)
         if not undo:
-            _show_found(plan, output)
-        code = _carry_out(plan, output, dry_run=dry_run, yes=yes, undo=undo)
+            _show_found(plan, output, diff=diff)
+        code = _carry_out(plan, output, diff=diff, dry_run=dry_run, yes=yes, undo=undo)
+        if code == Exit.DONE and not (undo or dry_run or as_json):
+            _show_next(plan, output, phone)
     except BridgeError as error:
         raise click.ClickException(error.text) from error
-    if code == Exit.DONE and not (undo or dry_run or as_json):
-        _show_next(plan, output, phone)
     return code
 
 
-def _carry_out(plan: InitPlan, output: CommandOutput, *, dry_run: bool, yes: bool, undo: bool) -> int:
+def _carry_out(plan: InitPlan, output: CommandOutput, *, diff: bool, dry_run: bool, yes: bool, undo: bool) -> int:
     for change in plan.needed:
         plan.require_no_way_out(change)
-        diff = change.diff()
-        output.result({"kind": "change", "file": str(change.path), "diff": diff}, *diff.splitlines(), "")
+        text = change.diff()
+        lines = (*text.splitlines(), "") if diff else ()
+        output.result({"kind": "change", "file": str(change.path), "diff": text}, *lines)
     if not plan.needed:
         talk("nothing to change")
         return Exit.DONE
-    if plan.writes_settings:
+    if diff and plan.writes_settings:
         talk(f"{trust_file()}: {'without' if undo else 'with'} {plan.settings}")
     if dry_run:
         talk("nothing was written (--dry-run)")
         return Exit.DONE
-    question = f"{'Remove' if undo else 'Write'} {len(plan.needed)} changes?"
-    if not yes and not click.confirm(question, default=False, err=True):
+    names = ", ".join(map(plan.name_of, plan.needed))
+    if not yes and not click.confirm(f"{'Remove' if undo else 'Write'} {names}?", default=False, err=True):
         talk("nothing was written")
         return Exit.OUR_FAULT
     if plan.writes_settings:
@@ -335,8 +351,8 @@ def _carry_out(plan: InitPlan, output: CommandOutput, *, dry_run: bool, yes: boo
     for change in plan.needed:
         plan.require_no_way_out(change)
         settings_file.apply(change)
-        if not output.as_json:
-            output.line(f"{change.path}: {'removed' if change.after is None else 'written'}")
+    if not output.as_json:
+        output.line(f"{'removed' if undo else 'written'}    {names}")
     _record_trust(plan, undo=undo)
     return Exit.DONE
 
@@ -357,54 +373,86 @@ def _record_trust(plan: InitPlan, *, undo: bool) -> None:
     save(records)
 
 
-def _show_found(plan: InitPlan, output: CommandOutput) -> None:
-    for agent in KNOWN:
-        program = agent.program()
-        if output.as_json:
-            output.row({"kind": "agent", "name": agent.name, "program": program, "connected": agent in plan.agents})
-        elif program is not None or agent in plan.agents:
-            output.line(f"found      {agent.title}: {program or 'not on the PATH'}")
-    if not (plan.agents or output.as_json):
-        output.line("found      no agent on the PATH; `init --agent NAME` connects one that is elsewhere")
-    for file in plan.rules:
-        if output.as_json:
+def _show_found(plan: InitPlan, output: CommandOutput, *, diff: bool) -> None:
+    if output.as_json:
+        for agent in KNOWN:
+            found = {"name": agent.name, "program": agent.program(), "connected": agent in plan.agents}
+            output.row({"kind": "agent", **found})
+        for file in plan.rules:
             output.row({"kind": "rules", "dialect": file.dialect, "file": str(file.path), "new": file.text is not None})
-        elif file.text is None:
-            output.line(f"rules      {file.path} ({file.dialect}), taken over as they are:")
-            lines = json.dumps(file.rules, indent=2, ensure_ascii=False).splitlines()
-            for line in lines[:SHOWN_LINES]:
-                output.line(f"             {line}")
-            if len(lines) > SHOWN_LINES:
-                output.line(f"             … and {len(lines) - SHOWN_LINES} more lines")
+    else:
+        for line in _summary(plan):
+            output.line(line)
     for path, why in plan.unusable:
         talk(f"warning: the rules `{path}` are not taken over: {why}")
+    for file in plan.rules:
+        if diff and file.text is None and not output.as_json:
+            shown = json.dumps(file.rules, indent=2, ensure_ascii=False).splitlines()
+            for line in ("", f"{file.path}, as it is:", *shown):
+                output.line(line)
     if not output.as_json:
         output.line()
 
 
+def _summary(plan: InitPlan) -> list[str]:
+    """Return the six lines on what was found, and what would be written."""
+    folder = plan.settings.parent
+    hooked = ", ".join(agent.title for agent in plan.agents if agent.hook)
+    bridged = ", ".join(agent.title for agent in plan.agents if agent.start)
+    agents = [f"{hooked} by a hook"] if hooked else []
+    agents += [f"{bridged} by a bridge, which starts it"] if bridged else []
+    taken = [file.option(folder) for file in plan.rules if file.text is None]
+    new = [file.option(folder) for file in plan.rules if file.text is not None]
+    rules = [f"{', '.join(taken)} as they are"] if taken else []
+    rules += [f"{', '.join(new)}: looking is allowed, secrets are denied, the rest asks"] if new else []
+    return [
+        f"project    {folder}",
+        f"agents     {'; '.join(agents) or 'none on the PATH; `--agent NAME` connects one that is elsewhere'}",
+        f"rules      {'; '.join(rules)}",
+        f"writes     {', '.join(map(plan.name_of, plan.needed)) or 'nothing: all is there'}",
+        f"trusts     {f'{plan.settings.name}, and these rules as they are now' if plan.writes_settings else 'nothing new'}",
+        "details    permission-ledger init --diff --dry-run",
+    ]
+
+
 def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None:
-    output.line()
-    output.line("Next:")
+    """Print the one step without which no call is asked; else how to answer, and how to start the other agents."""
+    open_steps = _open_steps(plan)
+    for line, why in open_steps[:1] or _uses(plan, phone):
+        output.line(f"next       {line}  # {why}")
+    if open_steps:
+        output.line("then       permission-ledger init  # it says what is next")
+    if phone is not None and not plan.writes_settings and phone not in (read_text(plan.settings) or ""):
+        output.line(f'note       {plan.settings.name} stays as it is; below [up] belongs: host = ["{phone}"]')
+
+
+def _open_steps(plan: InitPlan) -> list[tuple[str, str]]:
+    steps = []
     if not plan.writes_settings and trust_of(project_file(plan.settings), load())[0] != "trusted":
-        _show_step(output, "permission-ledger config trust", "use permission-ledger.toml, after reading it")
-    _show_step(output, "permission-ledger up --detach", "start the ledger; --service: after each reboot, too")
-    _show_step(output, "permission-ledger inbox --open", "answer in a browser on this machine")
-    if phone is not None and not plan.writes_settings:
-        output.line(
-            f'  # {plan.settings.name} stays as it is; the phone\'s address belongs below [up]: host = ["{phone}"]'
-        )
-    if phone is None:
-        _show_step(output, "permission-ledger init --help", "--phone URL: answer on a phone, over https")
-    else:
-        link = f"permission-ledger inbox --role approver --as phone --gateway {phone}"
-        _show_step(output, link, "print the link to open on the phone")
+        steps.append(("permission-ledger config trust", f"use {plan.settings.name}, after reading it"))
     for agent in plan.agents:
-        if agent.start is not None:
-            _show_step(output, agent.start, f"start {agent.title} through the ledger")
-        if agent.then is not None:
-            why = f"make {agent.title} use the hook: it leaves out one that it does not trust, and says nothing"
-            _show_step(output, agent.then.format(scope=plan.scope), why)
+        if agent.then is not None and agent.hook is not None:
+            path = agent.hook.path(plan.scope)
+            if not all(note.ok for note in agent.hook.notes(path)):
+                why = f"{agent.title} leaves out a hook that it does not trust, and says nothing"
+                steps.append((agent.then.format(scope=plan.scope), why))
+    if not asyncio.run(_is_running()):
+        steps.append(("permission-ledger up --service", "start the ledger, now and after each reboot; --detach: now alone"))
+    return steps
 
 
-def _show_step(output: CommandOutput, line: str, why: str) -> None:
-    output.line(f"  {line:<36}  # {why}")
+async def _is_running() -> bool:
+    try:
+        async with GatewayClient(grace=0) as client:
+            return bool((await client.call("GET", "/healthz")).get("ok"))
+    except BridgeError:
+        return False
+
+
+def _uses(plan: InitPlan, phone: str | None) -> list[tuple[str, str]]:
+    link = f"permission-ledger inbox --role approver --as phone --gateway {phone}"
+    answer = (link, "print the link to open on the phone")
+    if phone is None:
+        answer = ("permission-ledger inbox --open", "answer in a browser; `init --phone URL`: on a phone, over https")
+    starts = [(agent.start, f"start {agent.title} through the ledger") for agent in plan.agents if agent.start]
+    return [answer, *starts]

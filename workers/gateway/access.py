@@ -106,6 +106,8 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,
+    "claude_hook": ASKING,
+    "read_claude_hook": ASKING,
     # claims of calls
     "claim_ask": ASKING,
     "finish_ask": ASKING,

@@ -30,6 +30,7 @@ from workers.gateway.routes import (
     answers,
     asks,
     grants,
+    hooks,
     identity,
     passkeys,
     pending,
@@ -66,6 +67,7 @@ async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[byte
 RESOURCES = (
     sessions,
     asks,
+    hooks,
     pending,
     grants,
     presence,

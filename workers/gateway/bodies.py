@@ -76,6 +76,22 @@ AnswerCascade = Annotated[
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
 
 
+class ClaudeEvent(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One event of Claude Code's hooks. Further members, of which each version has others, are left out."""
+
+    hook_event_name: str
+    session_id: str
+    cwd: str | None = None
+    transcript_path: str | None = None
+    permission_mode: str | None = None
+    prompt_id: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+    tool_name: str | None = None
+    tool_input: dict[str, Any] | None = None
+    tool_use_id: str | None = None
+
+
 class Body(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Base of all request bodies."""
 

@@ -23,6 +23,7 @@ from ledger.core.ids import check_id
 from ledger.log.history import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.events.streams import EventStreams
+from workers.gateway.hooks import HookThreads
 from workers.gateway.metrics import Metrics
 from workers.gateway.names import passkey_origins
 from workers.gateway.notifications import Notifications
@@ -94,6 +95,7 @@ class Gateway:
         self.turns = Turns()
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.pool = WorkerPool()
+        self.hooks = HookThreads()
         self.brought = Brought()
         self.presences = Presences(ledger)
         self.projects = ProjectRules()
@@ -130,6 +132,7 @@ class Gateway:
         """Stop the background work."""
         await self.events.close()
         self.pool.close()
+        self.hooks.close()
         await self.holdings.close()
         await self.reads.close()
 

@@ -210,19 +210,25 @@ class ListeningProcess(NamedTuple):
 
 def listener_on(port: int) -> ListeningProcess | None:
     """Return the first process found; None when there is none, or when it belongs to another user."""
-    sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(_PROC / "net" / table, port)}
+    sockets = {f"socket:[{row[9]}]" for row in _listening(port)}
     if not sockets:
         return None
     pids = (int(one.name) for one in _PROC.iterdir() if one.name.isdecimal())
     return next((ListeningProcess(pid, _name_of(pid)) for pid in pids if sockets & _files_of(pid)), None)
 
 
-def _inodes(table: Path, port: int) -> list[str]:
-    try:
-        rows = [line.split() for line in table.read_text().splitlines()[1:]]
-    except OSError:
-        return []
-    return [row[9] for row in rows if row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port]
+def users_listening_on(port: int) -> set[int]:
+    """Return the users whose programs listen on a port of this machine; empty also where the system does not tell."""
+    return {int(row[7]) for row in _listening(port)}
+
+
+def _listening(port: int) -> list[list[str]]:
+    """Return the rows of the kernel's tables of sockets."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            found += [line.split() for line in (_PROC / "net" / table).read_text().splitlines()[1:]]
+    return [row for row in found if row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port]
 
 
 def _files_of(pid: int) -> set[str]:

@@ -6,19 +6,27 @@ from ledger.core.operand_files import operand_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
-
-def hashed(wanted: object) -> list[dict[str, Any]]:
-    """Return the operands for the gateway's list of wanted files, in its order. Never raises; ignores what it cannot read."""
-    return operand_rows(_read(wanted))
+    MayOpen = Callable[[str], bool]
 
 
-def are_unchanged(row: dict[str, Any]) -> bool:
+def hashed(wanted: object, may_open: MayOpen = lambda _: True) -> list[dict[str, Any]]:
+    """Return the operands for the gateway's list of wanted files. Never raises; ignores what it cannot read.
+
+    A file that may not be opened is unreadable, whether it is there or not.
+    """
+    asked = list(_read(wanted))
+    rows = operand_rows(([one for one in paths if may_open(one)], optional, glob) for paths, optional, glob in asked)
+    closed = [path for paths, is_optional, _ in asked for path in paths[:1] if not (is_optional or may_open(path))]
+    return [*rows, *({"path": path, "found": "unreadable"} for path in dict.fromkeys(closed))]
+
+
+def are_unchanged(row: dict[str, Any], may_open: MayOpen = lambda _: True) -> bool:
     """Return whether the files of a request's row lie on this machine as they did when it was asked. Never raises."""
     operands = (row.get("request") or {}).get("operands") or []
-    now = hashed([{"paths": [one["path"]]} for one in operands])
+    now = hashed([{"paths": [one["path"]]} for one in operands], may_open)
     return [_identity(one) for one in now] == [_identity(one) for one in operands]
 
 

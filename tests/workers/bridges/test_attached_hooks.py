@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from workers.bridges.hooks import question
 from workers.bridges.hooks.question import HookedCall
 from workers.bridges.hooks.settings import HookSettings
 
@@ -21,8 +20,9 @@ def test_only_a_claim_that_the_hook_asked_for_is_its_own(attached: bool, monkeyp
         exchanged.append((path, body))
         return {"claim_id": "its own"}
 
-    monkeypatch.setattr(question, "call", call)
-    hooked = HookedCall("ses_1", {"request_id": "r2", "operands": "ask", "claim": RUNNER}, {}, HookSettings("claude"))
+    settings = HookSettings("claude")
+    monkeypatch.setattr(settings.process, "call", call)
+    hooked = HookedCall("ses_1", {"request_id": "r2", "operands": "ask", "claim": RUNNER}, {}, settings)
     hooked._attached = attached
     row = hooked._claimed({"request_id": "r1", "outcome": "allowed", "claim": {"claim_id": "with the ask"}})
     assert row["claim"]["claim_id"] == ("its own" if attached else "with the ask")

@@ -121,7 +121,7 @@ def test_the_status_says_where_the_hooks_stand(settings: Settings) -> None:
     changed = settings.read()
     del changed["hooks"]["PostToolUse"]
     settings.write(changed)
-    assert "missing: PostToolUse" in settings("--status").out
+    assert "missing: PostToolUse" in settings("--status", code=11).out
 
 
 def test_the_installed_line_names_the_interpreter_and_the_file_in_full_and_blocks_where_they_are_gone() -> None:

@@ -14,6 +14,7 @@ from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.test_hook_claude import SESSION, Hook, ended, event, hook
 from workers.bridges.hooks.claude import Transcript
+from workers.bridges.hooks.exchange import HookProcess
 
 __all__ = ["hook"]
 
@@ -134,7 +135,7 @@ def test_a_no_counts_when_the_signal_comes_while_it_is_read(prompt: Prompt, requ
                 heard[0] = self.rejection_at_the_end(request_id)
             super()._hear(line)
 
-    watched = Interrupted(str(prompt.transcript), "Bash", {"command": "git push"})
+    watched = Interrupted(str(prompt.transcript), "Bash", {"command": "git push"}, HookProcess())
     prompt.calls("toolu_1")
     prompt.says_no("toolu_1", "too early")
     assert watched.rejection(request_id) == "too early"

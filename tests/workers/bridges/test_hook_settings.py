@@ -61,7 +61,7 @@ for line in sys.stdin:
 
 
 class Settings:
-    """`hook AGENT --install …` in a home of its own."""
+    """`bridge AGENT --install …` in a home of its own."""
 
     def __init__(self, agent: str, folder: Path) -> None:
         self.agent = agent
@@ -78,7 +78,7 @@ class Settings:
             "QWEN_HOME": "",
             "PATH": str(self.programs),
         }
-        return CommandLine("memory://")("hook", self.agent, *words, code=code, **place)
+        return CommandLine("memory://")("bridge", self.agent, *words, code=code, **place)
 
     def read(self) -> Any:
         return json.loads(self.path.read_text())
@@ -180,7 +180,11 @@ def test_switches_beside_the_hooks_stay(settings: Settings) -> None:
 def test_the_status_says_where_the_hook_stands(settings: Settings) -> None:
     assert f"{settings.path}: not installed" in settings("--status").out
     settings("--install", "--yes")
-    assert f"{settings.path}: installed for {EVENTS[settings.agent]}" in settings("--status").out
+    # Without a `codex` to ask, whether it trusts the hook is not known.
+    ran = settings("--status", "--json", code=11 if settings.agent == "codex" else 0)
+    row = json.loads(ran.out.splitlines()[0])
+    assert (row["file"], row["events"], row["missing"]) == (str(settings.path), [EVENTS[settings.agent]], [])
+    assert all(note["ok"] is False for note in row["notes"])
 
 
 @pytest.mark.parametrize("words", [("--install", "--status"), ("--settings", "--uninstall")])
@@ -197,11 +201,11 @@ def test_codex_asked_of_another_event_has_the_hook_there_and_no_more_where_it_wa
 def test_codex_is_told_that_the_hook_is_trusted_and_the_status_asks_it(codex: Settings) -> None:
     ran = codex("--install", "--yes")
     assert "leaves it out until it is trusted" in ran.err
-    assert "leaves it out until it is trusted" in codex("--status").out
+    assert "leaves it out until it is trusted" in codex("--status", code=11).out
     assert f"{codex.path}: trusted" in codex("--install", "--yes", "--trust").out
     assert f"{codex.path}: trusted" in codex("--status").out
     codex("--install", "--yes", "--on-unreachable", "agent")
-    assert "leaves it out until it is trusted" in codex("--status").out, "a changed hook is another one"
+    assert "leaves it out until it is trusted" in codex("--status", code=11).out, "a changed hook is another one"
 
 
 CONFIG: Final = '# mine\nmodel = "x" # why\n\n[tui]\ntheme = "dark" # last'
@@ -259,14 +263,14 @@ def test_installing_and_the_status_say_the_same_of_trust(tmp_path: Path, has_cod
         [said] = [line for line in (installed.out + installed.err).splitlines() if "trust" in line]
         again = settings("--install", "--yes")
         assert said in again.out + again.err
-        assert said in settings("--status").out.splitlines()
+        assert said in settings("--status", code=0 if "--trust" in words else 11).out.splitlines()
 
 
 def test_without_a_codex_to_ask_nothing_is_said_to_be_trusted(tmp_path: Path) -> None:
     settings = Settings("codex", tmp_path)
     assert "no `codex` on the PATH" in settings("--install", "--yes", "--trust", code=12).err
     assert settings.path.exists(), "it is installed all the same"
-    assert "is not known" in settings("--status").out
+    assert "is not known" in settings("--status", code=11).out
 
 
 def test_trust_goes_with_installing_alone(codex: Settings) -> None:

@@ -42,7 +42,7 @@ class Waits:
         """Return the seconds that a call waited before it was told that there is no gateway."""
         began = self.seconds
         with pytest.raises(UnreachableError):
-            exchange.call("GET", "/v1/sessions/s", None, grace)
+            exchange.HookProcess().call("GET", "/v1/sessions/s", None, grace)
         return self.seconds - began
 
 
@@ -100,7 +100,7 @@ def test_a_gateway_that_is_back_gives_the_next_outage_its_grace(
 
     waits.result = come
     with suppress(GatewayRefusalError):
-        exchange.call("GET", "/v1/sessions/s", None, GRACE)
+        exchange.HookProcess().call("GET", "/v1/sessions/s", None, GRACE)
     waits.result = None
     assert waits.called() > GRACE - 1
 

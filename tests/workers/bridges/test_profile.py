@@ -23,7 +23,7 @@ BRIDGES = (
     ("bridge", "codelia", "--", "codelia"),
     ("bridge", "claude", "--", "claude"),
 )
-HOOKS = tuple(("hook", agent, "--settings") for agent in ("codex", "gemini", "qwen"))
+HOOKS = tuple(("bridge", agent, "--settings") for agent in ("codex", "gemini", "qwen"))
 
 
 @pytest.fixture

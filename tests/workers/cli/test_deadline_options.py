@@ -11,7 +11,7 @@ from tests.support.command_line import CommandLine
 from workers.bridges.hook_entries import hook_words
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
-from workers.cli.hook import CODEX
+from workers.cli.installing import CODEX
 from workers.cli.long_running import serve
 from workers.cli.up import _gateway, _words, up
 
@@ -24,7 +24,7 @@ from workers.cli.up import _gateway, _words, up
         ["up"],
         ["bridge", "acp", "--", "true"],
         ["bridge", "claude", "--install"],
-        ["hook", "codex", "--settings"],
+        ["bridge", "codex", "--settings"],
     ],
     ids=" ".join,
 )

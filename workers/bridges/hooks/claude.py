@@ -19,7 +19,7 @@ from contextlib import suppress
 from time import monotonic, sleep
 
 from ledger.core.regular_files import open_regular
-from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
+from workers.bridges.hooks.exchange import ReaderGoneError, quoted, say
 from workers.bridges.hooks.question import (
     HookAnswer,
     answer_of,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from workers.bridges.hooks.exchange import HookProcess
     from workers.bridges.hooks.question import HookedCall
 
 AGENT = "claude-code"
@@ -56,33 +57,39 @@ def main(_agent: str, words: Sequence[str]) -> int:
 
 
 def run(settings: HookSettings) -> int:
+    said = answered(read_event(), settings)
+    if said is not None:
+        say(json.dumps(said))
+    return 0
+
+
+def answered(event: dict[str, Any], settings: HookSettings) -> dict[str, Any] | None:
+    """Return the output for an event; None is no opinion. Raises BridgeError for an event that must be blocked."""
     until = monotonic() + settings.patience
-    event = read_event()
     name = event.get("hook_event_name")
     if name in RAN:
         _note(event, settings, ok=RAN[name])
-        return 0
+        return None
     if name in ENDINGS:
         _withdraw_left(event, settings, ENDINGS[name])
         _end_claims(event, settings)
-        return 0
+        return None
     if name not in QUESTIONS:
         known = ", ".join((*QUESTIONS, *RAN, *ENDINGS))
         raise BridgeError(f"`{name}` is not an event of this hook; it answers {known}")
     if event.get("tool_name") in DIALOGS:
-        return 0
+        return None
     answer = _answer(event, settings, until)
-    if answer is not None:
-        said = _permission_answer(answer) if name == "PermissionRequest" else _tool_answer(answer)
-        if said is not None:
-            say(json.dumps({"hookSpecificOutput": {"hookEventName": name, **said}}))
-    return 0
+    if answer is None:
+        return None
+    said = _permission_answer(answer) if name == "PermissionRequest" else _tool_answer(answer)
+    return None if said is None else {"hookSpecificOutput": {"hookEventName": name, **said}}
 
 
 def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> HookAnswer | None:
     hooked = _hooked(event, settings)
     # Whether the client asks a person at a terminal when a hook answers `ask`.
-    at_prompt = os.environ.get(ENTRYPOINT) == "cli" and event.get("permission_mode") in PROMPTING_MODES
+    at_prompt = settings.process.entrypoint == "cli" and event.get("permission_mode") in PROMPTING_MODES
     if event["hook_event_name"] == "PreToolUse":
         return answer_of(hooked, settings, None if settings.hands_on and at_prompt else until)
     call_id = hooked.take_up() if settings.hands_on else None
@@ -91,7 +98,9 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Hook
         hooked.body |= {"tool": _tool(event, call_id)}
         hooked.body["metadata"]["hook_event_name"] = "PreToolUse"
     if at_prompt:
-        hooked.transcript = Transcript(event.get("transcript_path"), text_of(event, "tool_name"), input_of(event))
+        path = event.get("transcript_path")
+        readable = path if isinstance(path, str) and settings.process.may_open(path) else None
+        hooked.transcript = Transcript(readable, text_of(event, "tool_name"), input_of(event), settings.process)
     return answer_of(hooked, settings, until)
 
 
@@ -106,7 +115,7 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
     }
     if isinstance(call_id, str) and call_id:
         body["tool"] = _tool(event, id_of(call_id))
-    hooked = hooked_call(AGENT, event, body, settings, os.environ.get("CLAUDE_PROJECT_DIR"))
+    hooked = hooked_call(AGENT, event, body, settings, settings.process.folder)
     hooked.owner = text_of(event, "session_id")
     return hooked
 
@@ -139,15 +148,15 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
     path = f"/v1/sessions/{quoted(session)}"
     call_id = id_of(text_of(event, "tool_use_id"))
     try:
-        asked = _record_yes(event, session, path, call_id) if settings.left_behind(session) else call_id
+        asked = _record_yes(event, settings, session, call_id) if settings.left_behind(session) else call_id
         body = {"request_id": asked, "call_id": call_id, "ok": ok, "input": event.get("tool_input")}
-        call("POST", f"{path}/tools-finished", body, 0)
+        settings.process.call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
         # A note only: the tool has run already, and the next call will report the failure.
         sys.stderr.write(f"permission-ledger: the call that ran was not recorded: {error}\n")
 
 
-def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
+def _record_yes(event: dict[str, Any], settings: HookSettings, session: str, call_id: str) -> str:
     """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
     from workers.bridges.askers import Asker, digest_of, folder_of, waiting_for  # noqa: PLC0415 - rarely needed
 
@@ -158,7 +167,7 @@ def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) ->
     if not found:
         return call_id
     asked = call_id if call_id in found else found[0]
-    if record(path, asked, "once"):
+    if record(settings.process, f"/v1/sessions/{quoted(session)}", asked, "once"):
         left = Asker.take_over(session, asked)
         if left is not None:
             left.done()
@@ -177,7 +186,7 @@ def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> N
     for asker in left_by(session, owner):
         path = f"/v1/sessions/{quoted(session)}/asks/{quoted(asker.request_id)}/cancel"
         try:
-            call("POST", path, body, 0, watched=False)
+            settings.process.call("POST", path, body, 0, watched=False)
         except UnreachableError as error:
             asker.leave()
             sys.stderr.write(f"permission-ledger: a request stays pending although nobody waits for it: {error}\n")
@@ -192,11 +201,8 @@ def _end_claims(event: dict[str, Any], settings: HookSettings) -> None:
     session = settings.session or id_of(text_of(event, "session_id"))
     body = {"runner": runner_name(AGENT, event, session)}
     with suppress(BridgeError):  # they end with their timeout as well
-        call("POST", f"/v1/sessions/{quoted(session)}/claims-ended", body, 0, watched=False)
+        settings.process.call("POST", f"/v1/sessions/{quoted(session)}/claims-ended", body, 0, watched=False)
 
-
-ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
-"""The variable in which the client tells its hooks how it was started."""
 
 PROMPTING_MODES = ("default", "plan", "acceptEdits", "auto")
 """The modes in which the answer `ask` of PreToolUse shows a prompt, measured with 2.1.197 and 2.1.330."""
@@ -223,8 +229,9 @@ class Transcript:
     prompt = AGENT
     """The name of the client's own prompt in the log."""
 
-    def __init__(self, path: object, tool_name: str, tool_input: dict[str, Any]) -> None:
-        self._path = path if isinstance(path, str) else ""
+    def __init__(self, path: str | None, tool_name: str, tool_input: dict[str, Any], process: HookProcess) -> None:
+        self._path = path or ""
+        self._process = process
         self._call = (tool_name, tool_input)
         self._place: tuple[int, bytes] | None = None
         """The offset of the first byte that was not read, and the bytes of the unfinished line before it."""
@@ -259,7 +266,7 @@ class Transcript:
 
     def record(self, path: str, request_id: str, words: str) -> bool:
         """Record the user's no; return whether the ledger has it."""
-        return record(path, request_id, "reject", words)
+        return record(self._process, path, request_id, "reject", words)
 
     def _read_on(self) -> None:
         """Read and keep the lines that were added.
@@ -304,7 +311,7 @@ class Transcript:
 FORBIDDEN = (401, 403)
 
 
-def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
+def record(process: HookProcess, path: str, request_id: str, reply: str, words: str = "") -> bool:
     """Record `once` or `reject`; return whether the ledger has it. `path` is the session's.
 
     A token that may not record answers withdraws the request instead, with the answer as the reason.
@@ -313,12 +320,12 @@ def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
     said = {"reply": reply, "prompt": AGENT, **({"message": words} if words else {})}
     try:
         try:
-            call("POST", f"{about}/answered", said, 0, watched=False)
+            process.call("POST", f"{about}/answered", said, 0, watched=False)
         except GatewayRefusalError as error:
             if error.status not in FORBIDDEN:
                 raise
             reason = f"answered at the agent's own prompt: {reply}"
-            call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
+            process.call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
     except GatewayRefusalError:
         return True  # another answer was first, and stands in the log
     except BridgeError:

@@ -1,4 +1,4 @@
-"""One request to the gateway over a raw socket, with a watch on the reader of the hook's answer.
+"""What a hook takes from its process, and its requests to the gateway, with a watch on the reader of the hook's answer.
 
 A hook that waited its grace in vain leaves the mark of an outage, and later hooks do not wait. The mark is an empty file
 of the data folder; its time is that of the last failure. It only shortens a wait.
@@ -51,46 +51,86 @@ class ReaderGoneError(Exception):
     """The process that started the hook does not read its answer any more: it died, or gave up."""
 
 
-def call(
-    method: str,
-    path: str,
-    body: dict[str, Any] | None,
-    grace: float,
-    patience: float = 0,
-    *,
-    watched: bool = True,
-    look: Callable[[], None] | None = None,
-) -> dict[str, Any]:
-    """Make one exchange, retried for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
+ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
+"""The variable in which Claude Code tells its hooks how it was started."""
 
-    It is tried once while the mark of a hook that waited in vain stands.
-    `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called repeatedly meanwhile, and
-    may raise to end the wait.
-    """
-    payload = b"" if body is None else json.dumps(body).encode()
-    mark = OutageMark(grace)
-    lost_at = None
-    while True:
-        cause: Exception
-        try:
-            answer = _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
-        except GatewayRefusalError as error:
-            if error.status not in _AWAY:
+
+class HookProcess:
+    """What a hook takes from its own process. The gateway puts its own in this place for the hooks that it serves."""
+
+    ends_with = "asker_died"
+    """The cause of a request's end when nobody reads the answer any more."""
+
+    def __init__(self) -> None:
+        self.entrypoint = os.environ.get(ENTRYPOINT)
+        self.folder = os.environ.get("CLAUDE_PROJECT_DIR")
+        """The folder of Claude Code's project."""
+
+    def may_open(self, _path: str) -> bool:
+        """Return whether a file that an event or a call names may be opened."""
+        return True
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        grace: float,
+        patience: float = 0,
+        *,
+        watched: bool = True,
+        look: Callable[[], None] | None = None,
+    ) -> dict[str, Any]:
+        """Make one exchange, retried for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
+
+        It is tried once while the mark of a hook that waited in vain stands.
+        `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called repeatedly meanwhile, and
+        may raise to end the wait.
+        """
+        payload = b"" if body is None else json.dumps(body).encode()
+        mark = OutageMark(grace)
+        lost_at = None
+        while True:
+            cause: Exception
+            try:
+                answer = self._exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
+            except GatewayRefusalError as error:
+                if error.status not in _AWAY:
+                    mark.remove()
+                if not error.is_temporary:
+                    raise
+                cause = error
+            except (UnreachableError, OSError, EOFError) as error:
+                cause = error
+            else:
                 mark.remove()
-            if not error.is_temporary:
-                raise
-            cause = error
-        except (UnreachableError, OSError, EOFError) as error:
-            cause = error
-        else:
-            mark.remove()
-            return answer
-        now = monotonic()
-        lost_at = lost_at or now
-        if now + PAUSE_SECONDS > lost_at + grace or mark.stands():
-            mark.set()
-            raise UnreachableError(unreachable(cause)) from cause
-        _wait_for_reader(PAUSE_SECONDS)
+                return answer
+            now = monotonic()
+            lost_at = lost_at or now
+            if now + PAUSE_SECONDS > lost_at + grace or mark.stands():
+                mark.set()
+                raise UnreachableError(unreachable(cause)) from cause
+            self._pause(PAUSE_SECONDS)
+
+    def _exchange(
+        self, method: str, path: str, payload: bytes, limit: float, look: Callable[[], None] | None, *, watched: bool
+    ) -> dict[str, Any]:
+        return _exchange(method, path, payload, limit, look, watched=watched)
+
+    def _pause(self, seconds: float) -> None:
+        _wait_for_reader(seconds)
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Call `ended`, and end, when the client ends this process: one that interrupts the turn needs no answer."""
+        import signal  # noqa: PLC0415 - only when somebody must be waited for
+
+        def stop(_number: int, _frame: object) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            ended()
+            os._exit(2)
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
 
 
 def _exchange(
@@ -109,6 +149,11 @@ def _exchange(
         status, answer = _parsed(_read_all(connection, monotonic() + limit, look, watched=watched))
     finally:
         connection.close()
+    return accepted(status, answer)
+
+
+def accepted(status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer. Raises GatewayRefusalError for a refusal."""
     if status >= 400:
         raise GatewayRefusalError(status, answer)
     return answer

@@ -16,7 +16,7 @@ from contextlib import suppress
 from time import monotonic
 
 from ledger.core.regular_files import read_regular
-from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
+from workers.bridges.hooks.exchange import ReaderGoneError, quoted
 from workers.bridges.session_ids import id_of, runnable
 from workers.transport.place import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.trusted import digest_of, load_records, rules_trusted_for, why_untrusted
@@ -100,6 +100,8 @@ class HookedCall:
         self.body = body
         self._opening = opening
         self._settings = settings
+        self._process = settings.process
+        self._call = settings.process.call
         self.owner: str | None = None
         """The agent's own name for its session, if the agent reports the session's end."""
         self._path = f"/v1/sessions/{quoted(session)}"
@@ -143,7 +145,7 @@ class HookedCall:
         """Release the claim of a call that the agent cannot be told to run."""
         path = f"{self._path}/asks/{quoted(row['request_id'])}/release"
         with suppress(BridgeError, ReaderGoneError):
-            call("POST", path, {"reason": reason}, 0, watched=False)
+            self._call("POST", path, {"reason": reason}, 0, watched=False)
 
     def leave(self) -> dict[str, Any]:
         """Return the row of the request as it stands. A pending one waits for the next asker of the same call."""
@@ -165,7 +167,7 @@ class HookedCall:
             if self._asker is not None:
                 self.body["request_id"] = left
                 self.body["claim"] = {**self.body["claim"], "call": left}  # two hooks of one call are one runner
-                self._listen()
+                self._process.on_end(lambda: self._end("asker_gave_up"))
                 return left
         return None
 
@@ -182,14 +184,14 @@ class HookedCall:
         is_by_rules = body is not None and "rules_digest" in body
         for _ in range(REMEDIES_MAX):
             try:
-                return call(method, path, body, self._settings.grace, wait, look=self._look)
+                return self._call(method, path, body, self._settings.grace, wait, look=self._look)
             except GatewayRefusalError as error:
                 remedy = self._remedy(error)
                 if remedy is None:
                     raise
             if body is not None:
                 body = {**(self._with_digest(body) if is_by_rules else body), **remedy}
-        return call(method, path, body, self._settings.grace, wait, look=self._look)
+        return self._call(method, path, body, self._settings.grace, wait, look=self._look)
 
     def _remedy(self, error: GatewayRefusalError) -> dict[str, Any] | None:
         """Give the gateway what it lacks; return what the next body says besides, or None without a remedy.
@@ -204,18 +206,18 @@ class HookedCall:
             from workers.transport.operand_files import hashed  # noqa: PLC0415 - most calls execute no file
 
             # For the next exchange alone: at the claim they must be hashed again.
-            return {"operands": hashed(error.data.get("wanted"))}
+            return {"operands": hashed(error.data.get("wanted"), self._process.may_open)}
         else:
             return None
         return {}
 
     def _open(self) -> None:
         body = self._with_digest(self._settings.opening(self._opening))
-        call("PUT", self._path, body, self._settings.grace)
+        self._call("PUT", self._path, body, self._settings.grace)
 
     def _bring_rules(self) -> None:
         """Give the session the current rules of the file. Raises BridgeError: unreadable rules allow nothing."""
-        call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
+        self._call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
 
     def _with_digest(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body with the digest of the rules that judge. Raises BridgeError when they cannot be read.
@@ -236,7 +238,7 @@ class HookedCall:
 
     def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
         self._waits_for = row["request_id"]
-        self._listen()
+        self._process.on_end(lambda: self._end("asker_gave_up"))
         self._begin_to_wait()
         try:
             while row["outcome"] is None and monotonic() < until:
@@ -244,7 +246,7 @@ class HookedCall:
                 wait = max(0.1, min(WAIT_SECONDS, until - monotonic()))
                 row = self._more(row, wait)
         except ReaderGoneError:
-            self.withdraw("asker_died")
+            self._end(self._process.ends_with)
             raise
         except GatewayRefusalError as error:
             if error.code != "ALREADY_CLAIMED" or self.transcript is None:
@@ -294,7 +296,7 @@ class HookedCall:
             asker = Asker.take_over(self.session, left)
             if asker is None:
                 continue
-            if row["outcome"] is None and not are_unchanged(row):
+            if row["outcome"] is None and not are_unchanged(row, self._process.may_open):
                 asker.leave()  # the person was asked about other files
                 continue
             if row["outcome"] is None:
@@ -307,35 +309,25 @@ class HookedCall:
 
     def _standing(self, request_id: str) -> dict[str, Any]:
         try:
-            return call("GET", f"{self._path}/asks/{quoted(request_id)}", None, self._settings.grace)
+            return self._call("GET", f"{self._path}/asks/{quoted(request_id)}", None, self._settings.grace)
         except GatewayRefusalError as error:
             if error.status != 404:
                 raise
             return {"outcome": "unknown"}
 
-    def _listen(self) -> None:
-        """Detect the client's end: a client that interrupts the turn ends the hook, and needs no answer any more."""
-        import signal  # noqa: PLC0415 - only when somebody must be waited for
-
-        def ended(_number: int, _frame: object) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            words = None
-            if self.transcript is not None:
-                words = self.transcript.rejection_at_the_end(self.body["request_id"])
-            if words is None:
-                self.withdraw("asker_gave_up")
-            else:
-                self._record_rejection(words)
-            os._exit(2)
-
-        signal.signal(signal.SIGTERM, ended)
-        signal.signal(signal.SIGINT, ended)
+    def _end(self, cause: str) -> None:
+        """Record the user's no if that ended the client's wait; else withdraw the request."""
+        words = None if self.transcript is None else self.transcript.rejection_at_the_end(self.body["request_id"])
+        if words is None:
+            self.withdraw(cause)
+        else:
+            self._record_rejection(words)
 
     def withdraw(self, cause: str) -> None:
         """Withdraw the request, if that can be done quickly."""
         path = f"{self._path}/asks/{quoted(self._waits_for or self.body['request_id'])}/cancel"
         try:
-            call("POST", path, {"cause": cause}, 0, watched=False)
+            self._call("POST", path, {"cause": cause}, 0, watched=False)
         except Exception:  # noqa: BLE001 - it stays pending and expires; there is nobody left to tell
             return
         if self._asker is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from workers.bridges.hooks.exchange import HookProcess
 from workers.bridges.session_ids import folder_name, home_of_agent, project_of
 from workers.transport.place import GRACE_SECONDS, BridgeError, data_folder
 
@@ -23,6 +24,7 @@ class HookSettings:
     """`limit` and `grace` in seconds; `session` None: the agent's own; `rules` None: the gateway's."""
 
     def __init__(self, dialect: str, limit: float = LIMIT_SECONDS) -> None:
+        self.process = HookProcess()
         self.dialect = dialect
         self.session: str | None = None
         self.project: str | None = None

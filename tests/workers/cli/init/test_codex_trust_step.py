@@ -59,7 +59,7 @@ def config(person: Person) -> Path:
 
 
 def step_of(told: str) -> list[str]:
-    line = re.search(r"^  permission-ledger (hook codex [^#]+)#", told, re.MULTILINE)
+    line = re.search(r"^next +permission-ledger (bridge codex [^#]+)#", told, re.MULTILINE)
     assert line is not None
     return shlex.split(line[1])
 
@@ -69,13 +69,13 @@ def test_the_step_that_is_named_makes_codex_trust_the_hook_and_undo_takes_it_bac
     hooks = (person.project / ".codex" / "hooks.json").read_text()
     assert config.read_text() == MINE, "init writes nothing to Codex's own configuration"
     words = step_of(done.out)
-    assert words == ["hook", "codex", "--install", "--trust", "--scope", "project"]
-    assert "leaves out one that it does not trust" in done.out
+    assert words == ["bridge", "codex", "--install", "--trust", "--scope", "project"]
+    assert "leaves out a hook that it does not trust" in done.out
     assert f"{person.project}/.codex/hooks.json: trusted" in person(*words, code=0).out
     assert (person.project / ".codex" / "hooks.json").read_text() == hooks, "it is the hook that init wrote"
     assert len(tomllib.loads(config.read_text())["hooks"]["state"]) == 1
 
-    shown = person("init", "--undo", "--dry-run", code=0).out
+    shown = person("init", "--undo", "--diff", "--dry-run", code=0).out
     assert f"--- {config}" in shown
     assert "-trusted_hash = " in shown
     person("init", "--undo", "--yes", code=0)

@@ -1,4 +1,4 @@
-"""`init` shows what it finds and every change, asks once, changes nothing twice, and can be undone."""
+"""`init` sums up what it finds and would change, asks once, changes nothing twice, and can be undone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gateways import RunningGateway, gateway
 from tests.workers.cli.config.person import Person
 from workers.cli.init import KNOWN
+
+__all__ = ["gateway"]
 
 OURS = {"permission-ledger.toml", "permission-ledger.claude.json", "permission-ledger.opencode.json"}
 HOOKS = {".claude/settings.local.json", ".codex/hooks.json", ".gemini/settings.json", ".qwen/settings.json"}
@@ -30,22 +33,47 @@ def files_of(folder: Path) -> dict[str, str]:
 
 def test_it_connects_the_agents_on_the_path_and_shows_every_file_before(person: Person) -> None:
     put_on_path(person, "claude", "codex", "gemini", "qwen", "opencode")
-    dry = person("init", "--dry-run", code=0)
+    dry = person("init", "--dry-run", "--diff", code=0)
     assert files_of(person.project) == {}
     assert files_of(person.home) == {}
-    for agent in ("Claude Code", "Codex", "Gemini CLI", "Qwen Code", "OpenCode"):
-        assert f"found      {agent}: " in dry.out
-    done = person("init", "--yes", code=0)
+    person("init", "--yes", code=0)
     written = files_of(person.project)
     assert set(written) == OURS | HOOKS
     assert {f"+++ {person.project}/{name}" for name in written} <= set(dry.out.splitlines())
-    assert [f"{person.project}/{name}: written" in done.out for name in written] == [True] * len(written)
     outside = {
         name for name in files_of(person.home) if not name.startswith(".local/share/permission-ledger/installed/")
     }
     assert outside == {".config/permission-ledger/trusted.json"}
     assert f"{person.settings}/trusted.json: with {person.file}" in dry.err
-    assert "bridge opencode -- opencode serve" in done.out
+
+
+def test_it_says_in_six_lines_what_it_found_and_would_write_and_then_the_one_next_step(person: Person) -> None:
+    put_on_path(person, "claude", "opencode")
+    done = person("init", "--yes", code=0).out.splitlines()
+    own = [f"permission-ledger.{name}.json" for name in ("claude", "opencode")]
+    assert done[:7] == [
+        f"project    {person.project}",
+        "agents     Claude Code by a hook; OpenCode by a bridge, which starts it",
+        f"rules      claude={own[0]}, opencode={own[1]}: looking is allowed, secrets are denied, the rest asks",
+        f"writes     {own[0]}, {own[1]}, permission-ledger.toml, .claude/settings.local.json",
+        "trusts     permission-ledger.toml, and these rules as they are now",
+        "details    permission-ledger init --diff --dry-run",
+        "",
+    ]
+    assert [line.split()[0] for line in done[7:]] == ["written", "next", "then"]
+    assert "permission-ledger up" in done[8]
+
+
+def test_where_the_ledger_runs_it_says_how_to_answer_and_how_to_start_the_other_agents(
+    person: Person, gateway: RunningGateway
+) -> None:
+    put_on_path(person, "claude", "opencode")
+    person.environment["PERMISSION_LEDGER_HOME"] = str(gateway.home)
+    said = [line for line in person("init", "--yes", code=0).out.splitlines() if line.startswith("next ")]
+    assert [line.split("  # ")[0].split(maxsplit=1)[1] for line in said] == [
+        "permission-ledger inbox --open",
+        "permission-ledger bridge opencode -- opencode serve --port 4096",
+    ]
 
 
 def test_nothing_is_written_without_a_yes(person: Person) -> None:
@@ -78,7 +106,7 @@ def test_the_rules_of_a_project_are_taken_over_and_shown(person: Person) -> None
         '{"permissions": {"allow": ["Bash(make *)"]}, "env": {"A": "s3cret"}}'
     )
     (person.project / "opencode.json").write_text('{"permission": {"bash": "ask"}}')
-    ran = person("init", "--yes", code=0)
+    ran = person("init", "--yes", "--diff", code=0)
     assert '"Bash(make *)"' in ran.out
     assert "s3cret" not in ran.out
     assert person.shown("up")["rules"][0] == [

@@ -25,7 +25,7 @@ def test_a_rule_file_that_changes_while_the_person_reads_is_not_trusted(person: 
     line = person("init", "--dry-run", code=0)
     assert "rules      " in line.out
     asked = subprocess.Popen(
-        [*PROGRAM, "init"],
+        [*PROGRAM, "init", "--diff"],
         cwd=person.project,
         env=person.whole_environment,
         stdin=subprocess.PIPE,
