@@ -18,6 +18,7 @@ from workers.cli.installing import (
     CODEX,
     GEMINI,
     QWEN,
+    HookedAgent,
     InstallOptions,
     carry_out,
     claude_entries,
@@ -27,6 +28,7 @@ from workers.cli.installing import (
     install_options,
 )
 from workers.cli.lazy import LazyGroup
+from workers.cli.options import DocumentedCommand
 from workers.transport.place import BridgeError
 
 if TYPE_CHECKING:
@@ -299,31 +301,21 @@ def _trust_hook(path: Path) -> None:
     trust_hooks(path, Path.cwd(), codex_config())
 
 
-@bridge_command(
-    "gemini",
-    "permission-ledger bridge gemini --install",
-    "permission-ledger bridge gemini --install --scope project --rules opencode.json",
-    "permission-ledger bridge gemini --status",
-    dialect="opencode",
-)
-@install_options(GEMINI, has_command=False)
-def gemini(*, options: BridgeOptions, wanted: InstallOptions) -> int:
-    """Have every run of Gemini CLI ask by a hook in its settings. In an editor: `bridge acp -- gemini --acp`."""
-    return carry_out(GEMINI, options, wanted)
+def _by_hook_alone(agent: HookedAgent, title: str) -> DocumentedCommand:
+    def change(*, options: BridgeOptions, wanted: InstallOptions) -> int:
+        return carry_out(agent, options, wanted)
+
+    name = agent.name
+    change.__doc__ = (
+        f"Have every run of {title} ask by a hook in its settings. In an editor: `bridge acp -- {name} --acp`."
+    )
+    examples = ("--install", "--install --scope project --rules opencode.json", "--status")
+    lines = [f"permission-ledger bridge {name} {words}" for words in examples]
+    return bridge_command(name, *lines, dialect="opencode")(install_options(agent, has_command=False)(change))
 
 
-@bridge_command(
-    "qwen",
-    "permission-ledger bridge qwen --install",
-    "permission-ledger bridge qwen --install --scope project --rules opencode.json",
-    "permission-ledger bridge qwen --status",
-    dialect="opencode",
-)
-@install_options(QWEN, has_command=False)
-def qwen(*, options: BridgeOptions, wanted: InstallOptions) -> int:
-    """Have every run of Qwen Code ask by a hook in its settings. In an editor: `bridge acp -- qwen --acp`."""
-    return carry_out(QWEN, options, wanted)
-
+gemini = _by_hook_alone(GEMINI, "Gemini CLI")
+qwen = _by_hook_alone(QWEN, "Qwen Code")
 
 _AGENTS: Final = "Agents"
 

@@ -17,6 +17,7 @@ from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions
 from workers.cli.bridge_options import bridge_command, limit_option
 from workers.cli.lazy import LazyGroup
+from workers.cli.options import DocumentedCommand
 
 
 def _answer(run: Callable[[HookSettings], int], options: BridgeOptions, limit: float, *, hands_on: bool = False) -> int:
@@ -52,38 +53,22 @@ def claude(*, options: BridgeOptions, limit: float, event: str | None) -> int:
     return _answer(claude_hook.run, options, limit, hands_on=event == BOTH)
 
 
-@bridge_command("codex", "permission-ledger hook codex --on-unreachable agent", dialect="opencode")
-@limit_option
-def codex(*, options: BridgeOptions, limit: float) -> int:
-    """Answer one hook event of Codex: PermissionRequest or PreToolUse.
+def _command(name: str, title: str, events: str, run: Callable[[HookSettings], int]) -> DocumentedCommand:
+    def answer(*, options: BridgeOptions, limit: float) -> int:
+        return _answer(run, options, limit)
+
+    answer.__doc__ = f"""Answer one hook event of {title}: {events}.
 
     Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
-    `bridge codex --install` writes it into Codex's hooks.
+    `bridge {name} --install` writes it into the settings of {title}.
     """
-    return _answer(codex_hook.run, options, limit)
+    example = f"permission-ledger hook {name} --on-unreachable agent"
+    return bridge_command(name, example, dialect="opencode")(limit_option(answer))
 
 
-@bridge_command("gemini", "permission-ledger hook gemini --on-unreachable agent", dialect="opencode")
-@limit_option
-def gemini(*, options: BridgeOptions, limit: float) -> int:
-    """Answer one hook event of Gemini CLI: BeforeTool.
-
-    Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
-    `bridge gemini --install` writes it into Gemini CLI's settings.
-    """
-    return _answer(partial(before_tool.run, "gemini"), options, limit)
-
-
-@bridge_command("qwen", "permission-ledger hook qwen --on-unreachable agent", dialect="opencode")
-@limit_option
-def qwen(*, options: BridgeOptions, limit: float) -> int:
-    """Answer one hook event of Qwen Code: PreToolUse.
-
-    Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
-    `bridge qwen --install` writes it into Qwen Code's settings.
-    """
-    return _answer(partial(before_tool.run, "qwen"), options, limit)
-
+codex = _command("codex", "Codex", "PermissionRequest or PreToolUse", codex_hook.run)
+gemini = _command("gemini", "Gemini CLI", "BeforeTool", partial(before_tool.run, "gemini"))
+qwen = _command("qwen", "Qwen Code", "PreToolUse", partial(before_tool.run, "qwen"))
 
 _HOOKS: Final = "Hooks"
 COMMANDS: Final = {

@@ -60,41 +60,32 @@ class HookedAgent(NamedTuple):
     notes: Callable[[Path], list[InstallNote]] = lambda _: []
 
 
+def _home(variable: str, folder: str) -> Path:
+    """Return the folder of an agent's own settings, which a variable may name."""
+    named = os.environ.get(variable)
+    return Path(named).expanduser() if named else Path.home() / folder
+
+
 def claude_settings(scope: str) -> Path:
-    """Return the path of Claude Code's settings of a scope: `user`, `project` or `local`."""
     if scope == "user":
-        named = os.environ.get("CLAUDE_CONFIG_DIR")
-        return (Path(named) if named else Path.home() / ".claude") / "settings.json"
+        return _home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
     return Path.cwd() / ".claude" / ("settings.local.json" if scope == "local" else "settings.json")
 
 
-def _codex_home() -> Path:
-    named = os.environ.get("CODEX_HOME")
-    return Path(named) if named else Path.home() / ".codex"
-
-
 def codex_config() -> Path:
-    return _codex_home() / "config.toml"
+    return _home("CODEX_HOME", ".codex") / "config.toml"
 
 
 def codex_settings(scope: str) -> Path:
-    """Return the path of Codex's hooks of a scope: `user` or `project`."""
-    return (_codex_home() if scope == "user" else Path.cwd() / ".codex") / "hooks.json"
+    return (_home("CODEX_HOME", ".codex") if scope == "user" else Path.cwd() / ".codex") / "hooks.json"
 
 
 def gemini_settings(scope: str) -> Path:
-    """Return the path of Gemini CLI's settings of a scope: `user` or `project`."""
-    named = os.environ.get("GEMINI_CLI_HOME")
-    home = Path(named) if named else Path.home()
-    return (home if scope == "user" else Path.cwd()) / ".gemini" / "settings.json"
+    return (_home("GEMINI_CLI_HOME", "") if scope == "user" else Path.cwd()) / ".gemini" / "settings.json"
 
 
 def qwen_settings(scope: str) -> Path:
-    """Return the path of Qwen Code's settings of a scope: `user` or `project`."""
-    if scope == "project":
-        return Path.cwd() / ".qwen" / "settings.json"
-    named = os.environ.get("QWEN_HOME")
-    return (Path(named).expanduser() if named else Path.home() / ".qwen") / "settings.json"
+    return (_home("QWEN_HOME", ".qwen") if scope == "user" else Path.cwd() / ".qwen") / "settings.json"
 
 
 def claude_entries(options: BridgeOptions, limit: float, scope: str, *, way: str = BOTH) -> Entries:
@@ -184,10 +175,6 @@ class InstallOptions(NamedTuple):
     scope: str | None
     yes: bool
     as_json: bool
-
-    @property
-    def is_given(self) -> bool:
-        return self.settings or self.install or self.uninstall or self.status
 
 
 def install_options(agent: HookedAgent, *, has_command: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
