@@ -13,10 +13,11 @@ import pytest
 from tests.agents.anthropic_model import Model, bash
 from tests.agents.claude_client import LONG_S, Room
 from tests.agents.clients import installed
+from tests.agents.terminal import Terminal
 from tests.support.command_line import CommandLine, Ran
 from tests.support.gateways import Person, RunningGateway
 from tests.support.servers import RealServer
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import wait_until, wait_until_async
 
 pytestmark = [pytest.mark.agents("claude", "claude-older"), pytest.mark.timeout(240)]
 
@@ -55,6 +56,24 @@ class Hooked:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def sit_down(self) -> Terminal:
+        """Start the client at a terminal, and give it its work."""
+        answered = {"theme": "dark", "customApiKeyResponses": {"approved": ["none"], "rejected": []}}
+        config = self.room.config / ".claude.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), **answered}))
+        terminal = Terminal([str(self.room.program)], self.room.work, self.room.environment({}))
+        terminal.wait_for("\u276f", "the client's own prompt")
+        terminal.press("do the work")
+        terminal.wait_for("do the work", "what was typed")
+        press = terminal.pressing("\r", 10.0)
+
+        def is_asked() -> bool:
+            press()
+            return self.model.conversation != ""
+
+        wait_until(is_asked, "the model to be asked")
+        return terminal
 
     def run(self, *words: str) -> str:
         return self.start(*words).communicate(timeout=LONG_S)[0]
@@ -108,6 +127,32 @@ async def test_a_client_that_is_killed_withdraws_its_request(hooked: Hooked, ann
         return await ann.pending(SESSION) == []
 
     await wait_until_async(gone, "the request to be withdrawn", 20)
+    await ann.close()
+
+
+@pytest.mark.parametrize(("key", "reply"), [("", "once"), ("\r", "once"), ("\x1b", "reject")])
+async def test_at_a_terminal_the_prompt_and_the_inbox_ask_at_once(
+    hooked: Hooked, ann: Person, key: str, reply: str
+) -> None:
+    hooked.model.turns = [[bash(f"mkdir {hooked.proof}", "toolu_1")]]
+    terminal = hooked.sit_down()
+    [shown] = await ann.waiting(SESSION)
+    terminal.wait_for("Do you want to proceed?", "the client's question")
+    if not key:
+        await ann.reply(SESSION, shown["request_id"], reply)
+    press = terminal.pressing(key or "x", 3.0)
+
+    async def ended() -> list[str]:
+        if key:
+            press()
+        found = [row for row in await ann.events(SESSION) if row["type"] in ("replied", "cancelled")]
+        return [row["event"].get("reply") or row["event"]["detail"]["reason"].rpartition(": ")[2] for row in found]
+
+    assert await wait_until_async(ended, "the end of the request", 30) == [reply]
+    if reply == "once":
+        await wait_until_async(hooked.proof.exists, "the tool to run", 30)
+    assert (hooked.proof.exists(), await ann.pending(SESSION)) == (reply == "once", [])
+    terminal.close()
     await ann.close()
 
 
