@@ -53,6 +53,8 @@ ANSWERING: Final = [
     "f() { permission-ledger reply $1 once; }; f per_1",
     "perm''ission-\"ledger\" reply per_1 once",
     "permission-ledger hook claude --uninstall",
+    "permission-ledger bridge codex --uninstall --yes",
+    "permission-ledger bridge claude --install --event PermissionRequest --yes",
     "permission-ledger serve --no-tokens",
     "permission-ledger some-new-command",
     "permission-ledger config trust --yes",
