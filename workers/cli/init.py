@@ -437,7 +437,9 @@ def _open_steps(plan: InitPlan) -> list[tuple[str, str]]:
                 why = f"{agent.title} leaves out a hook that it does not trust, and says nothing"
                 steps.append((agent.then.format(scope=plan.scope), why))
     if not asyncio.run(_is_running()):
-        steps.append(("permission-ledger up --service", "start the ledger, now and after each reboot; --detach: now alone"))
+        steps.append(
+            ("permission-ledger up --service", "start the ledger, now and after each reboot; --detach: now alone")
+        )
     return steps
 
 
