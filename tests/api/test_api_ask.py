@@ -216,6 +216,7 @@ async def test_all_fields_of_a_request_are_kept_and_shown(ledger: Ledger, open_l
         "evaluation": shown.as_json()["evaluation"],
         "is_replay": False,
         "would_run": "git push && git push --tags",
+        "effect": "changes_elsewhere",
         "offers": [
             {"entries": ["git push", "git push --tags"], "reach": "exact"},
             {"entries": ["git push *"], "reach": "kind"},

@@ -310,10 +310,10 @@ async def test_a_call_without_a_name_that_is_given_up_is_withdrawn(session: Sess
 async def test_calls_at_the_same_time_get_their_own_answers(session: Session, recorder: Recorder) -> None:
     with asking(session):
         calls = [asyncio.create_task(recorder.run(f"make {target}")) for target in ("all", "test")]
-    shown = await waiting(session, 2)
-    for one in shown:
-        reply: ReplyKind = "once" if one.request.input["command"] == "make all" else "reject"
-        await session.reply(one.request.request_id, reply, actor=ANN)
+    shown = {one.request.input["command"]: one.request.request_id for one in await waiting(session, 2)}
+    # A rejection rejects what else waits in the session, so it comes last.
+    await session.reply(shown["make all"], "once", actor=ANN)
+    await session.reply(shown["make test"], "reject", actor=ANN)
     assert await calls[0] == "ran make all"
     assert isinstance(await raised(calls[1]), RejectedError)
 
