@@ -87,7 +87,7 @@ async def test_a_page_has_what_a_token_reaches_and_no_more(gateway: Served, root
 async def test_the_most_dangerous_requests_come_first_then_those_with_the_nearest_deadlines(
     root: Caller, ledger: Ledger, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands = ["make", "curl https://a.example", "make all", "sudo make", "rm -rf build"]
+    commands = ["make late", "npm publish", "make later", "sudo make", "rm -rf build"]
     for number, command in enumerate(commands):
         await root.put(f"/v1/sessions/ses_{number}", {"project": "shop" if number % 2 else "bank"})
         await root.ask(f"ses_{number}", request_id=f"r{number}", patterns=[command])
@@ -117,6 +117,19 @@ async def test_the_most_dangerous_requests_come_first_then_those_with_the_neares
     assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
 
 
+async def test_what_cannot_be_undone_comes_before_what_changes_nothing(root: Caller, clock: Any) -> None:
+    await root.put("/v1/sessions/ses_1", {"rules": {"permission": {"*": "ask"}}})
+    given = {"tool_name": "read", "input": {"file_path": "/srv/shop/a.py"}}
+    await root.ask("ses_1", "/srv/shop/a.py", request_id="r0", permission="read", **given)
+    clock.advance("1s")
+    await root.ask("ses_1", "make late", request_id="r1")
+    answer = (await root.get("/v1/pending?sort=danger&form=row")).json()
+    assert [(one["request_id"], one["effect"]) for one in answer["pending"]] == [
+        ("r1", "irreversible"),
+        ("r0", "reads"),
+    ]
+
+
 async def test_the_most_dangerous_requests_are_those_within_reach(gateway: Served, root: Caller, clock: Any) -> None:
     await fill(root, clock)
     shop = await gateway.caller("approver", "ann", projects=["shop"])
@@ -127,3 +140,77 @@ async def test_the_most_dangerous_requests_are_those_within_reach(gateway: Serve
 async def test_a_cursor_that_was_not_handed_out_is_bad_input(root: Caller) -> None:
     answer = await root.get("/v1/pending?cursor=abc")
     assert (answer.status_code, answer.json()["code"]) == (422, "INPUT")
+
+
+ROW_MEMBERS = (
+    *("agent", "always_scope", "answering", "asked_at", "asker_gone_at", "by", "by_passkey", "cascade_reject", "cwd"),
+    *(
+        "dangers",
+        "deadline",
+        "dialect",
+        "digest",
+        "extending",
+        "kind",
+        "lineage",
+        "names_tool",
+        "permission",
+        "project",
+    ),
+    *(
+        "request_id",
+        "session",
+        "tier",
+        "tool",
+        "tool_name",
+        "version",
+        "would_run",
+        "effect",
+        "latest_deadline",
+        "owner",
+    ),
+)
+
+
+async def test_a_row_has_what_one_line_shows_and_what_an_answer_is_bound_to(root: Caller) -> None:
+    await root.put("/v1/sessions/ses_1", {"project": "shop", "agent": "build"})
+    command = "rm -rf build && " + "x" * 1000
+    await root.ask(
+        "ses_1", request_id="r1", permission="bash", patterns=[command], tool_name="bash", input={"command": command}
+    )
+    [card] = (await root.get("/v1/pending")).json()["pending"]
+    [row] = (await root.get("/v1/pending?form=row")).json()["pending"]
+    assert set(row) <= set(ROW_MEMBERS)
+    assert {name: row[name] for name in set(row) & set(card) - {"would_run"}} == {
+        name: card[name] for name in set(row) & set(card) - {"would_run"}
+    }
+    assert row["would_run"].startswith("rm -rf build && xxx")
+    assert len(row["would_run"]) < 240
+    assert row["dangers"] == ["deletes"]
+    assert (row["kind"], row["by_passkey"]) == ("call", False)
+    one = (await root.get("/v1/pending?session=ses_1&request=r1&form=row")).json()
+    assert one["pending"] == [row]
+    assert (await root.get("/v1/pending?form=card")).json()["pending"] == [card]
+
+
+async def test_a_row_names_questions_plans_and_passkeys(root: Caller) -> None:
+    rules = {"permission": {"*": "ask"}, "demands": [{"permission": "bash", "answer_by": "passkey"}]}
+    await root.put("/v1/sessions/ses_1", {"rules": rules})
+    asked = {"questions": [{"question": "Which?", "options": [{"label": "a"}]}]}
+    for name, tool, given in (
+        ("r1", "AskUserQuestion", asked),
+        ("r2", "ExitPlanMode", {"plan": "# Go"}),
+        ("r3", "bash", {"command": "ls"}),
+    ):
+        await root.ask("ses_1", request_id=name, permission=tool, patterns=["*"], tool_name=tool, input=given)
+    rows = {one["request_id"]: one for one in (await root.get("/v1/pending?form=row")).json()["pending"]}
+    assert {name: (row["kind"], row["by_passkey"]) for name, row in rows.items()} == {
+        "r1": ("question", False),
+        "r2": ("plan", False),
+        "r3": ("call", True),
+    }
+
+
+async def test_a_form_of_another_name_is_refused(root: Caller) -> None:
+    refused = await root.get("/v1/pending?form=table")
+    assert refused.status_code == 422
+    assert "form" in refused.json()["detail"]

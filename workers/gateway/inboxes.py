@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from ledger.client.pending_list import PendingList, Waiting
 from ledger.client.results import Pending, result_of
 from ledger.core.ids import is_id
+from ledger.core.policy import EFFECTS, counted_effect
 from ledger.core.times import format_time_or_none
 from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import ALL, WaitingPlace, scope_of
 from ledger.log.surveys import ListPage, StreamProblem
 from ledger.log.viewed import are_views_lost
-from ledger.session.state import SessionState
+from ledger.session.state import Request, SessionState
+from ledger.session.would_run import cut
 from ledger.stores.port import StreamKey
 from workers.gateway.descriptions import Row, answering_facts, danger_kinds_of, described, result_row
 from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
-from workers.presentation.labels import danger_rank
+from workers.presentation.labels import DANGERS, danger_rank
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself for a token bound to some; beyond them, the list of all is filtered."""
@@ -58,6 +60,13 @@ AT_ONCE_SECONDS: Final = 0.01
 """Time for making rows before other tasks run."""
 
 
+PendingForm = Literal["card", "row"]
+"""Whether a list has all of each request, or what one line of it shows."""
+
+ROW_CHARS: Final = 200
+"""Characters of what would run in a compact row."""
+
+
 class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     request: str | None = None
@@ -66,6 +75,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     gone: bool = False
     """Select only requests whose asker is gone."""
+    form: PendingForm = "card"
 
 
 async def find_pending(
@@ -77,12 +87,12 @@ async def find_pending(
     or empty, with a `cursor`.
     """
     listed = await _find(gateway, principal, wanted, cursor, limit)
-    return await _page(principal, listed, listed.found)
+    return await _page(principal, wanted, listed, listed.found)
 
 
-async def find_one(gateway: Gateway, principal: Principal, session: str, request_id: str) -> Row:
+async def find_one(gateway: Gateway, principal: Principal, session: str, request_id: str, form: PendingForm) -> Row:
     """Return one request as a page; where it does not wait any more, its outcome is in `settled`."""
-    wanted = PendingFilter(session=session, request=request_id)
+    wanted = PendingFilter(session=session, request=request_id, form=form)
     page = await find_pending(gateway, principal, wanted, None, 1)
     if page["pending"] or not is_id(session):
         return {**page, "settled": []}
@@ -95,13 +105,13 @@ async def find_one(gateway: Gateway, principal: Principal, session: str, request
 
 
 async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
-    """Return the first rows by danger, then by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
+    """Return the first rows by effect, the worst first, then by danger and by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
 
     After `RANKED_SECONDS` no more than `limit` requests are compared. `among` is the number of those that were, and
     `is_cut` tells whether there are others. There are no further pages.
     """
     listed = await _find(gateway, principal, wanted, None, RANKED_COUNT)
-    ranks: list[int] = []
+    ranks: list[tuple[int, int]] = []
     until = time.monotonic() + RANKED_SECONDS
     async for one in _paced(listed.found):
         if len(ranks) >= limit and time.monotonic() > until:
@@ -109,7 +119,7 @@ async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: Pe
         ranks.append(danger_rank(danger_kinds_of(one.pending), one.pending.request.evaluation))
     # Sorting keeps the order of deadlines among equals.
     order = sorted(range(len(ranks)), key=ranks.__getitem__)[:limit]
-    page = await _page(principal, listed, [listed.found[index] for index in order])
+    page = await _page(principal, wanted, listed, [listed.found[index] for index in order])
     return {
         **page,
         "cursor": None,
@@ -202,20 +212,47 @@ class _Listed(NamedTuple):
     """Nothing waits as far as can be told, but the views are not complete."""
 
 
-async def _page(principal: Principal, listed: _Listed, found: Sequence[_Found]) -> Row:
-    rows = await _rows(found)
+async def _page(principal: Principal, wanted: PendingFilter, listed: _Listed, found: Sequence[_Found]) -> Row:
+    rows = await _rows(found, compact_row if wanted.form == "row" else described)
     problems = problem_rows(principal, listed.problems)
     told = {"rebuilding": True} if listed.rebuilding else {}
     return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor, **told}
 
 
-async def _rows(found: Sequence[_Found]) -> list[Row]:
+async def _rows(found: Sequence[_Found], made: Callable[[Pending], Row]) -> list[Row]:
     """Return rows of the selected requests only."""
     rows: list[Row] = []
     async for one in _paced(found):
         place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
-        rows.append({**described(one.pending), **place, **answering_facts(one.state)})
+        rows.append({**made(one.pending), **place, **answering_facts(one.state)})
     return rows
+
+
+def compact_row(pending: Pending) -> Row:
+    """Return what one line shows of a request, and the digest that an answer is bound to; no input, and no description."""
+    whole = pending.as_json()
+    kinds = danger_kinds_of(pending)
+    return {
+        **{name: whole[name] for name in _COMPACT if name in whole},
+        "would_run": cut(whole["would_run"], ROW_CHARS),
+        "dangers": [kind for kind in DANGERS if kind in kinds],
+        "kind": _kind_of(pending.request),
+        "by_passkey": any(one.answer_by == "passkey" for one in pending.request.demands),
+    }
+
+
+_COMPACT: Final = (
+    *("session", "request_id", "permission", "tool_name", "tool", "agent", "by", "owner", "cwd", "version"),
+    *("asked_at", "deadline", "latest_deadline", "tier", "digest", "round", "reopened", "effect", "names_tool"),
+    "approvals",
+)
+
+
+def _kind_of(request: Request) -> Literal["question", "plan", "call"]:
+    given = request.input if request.tool_name and isinstance(request.input, dict) else {}
+    if isinstance(given.get("questions"), list) and given["questions"]:
+        return "question"
+    return "plan" if isinstance(given.get("plan"), str) and given["plan"].strip() else "call"
 
 
 async def _paced(found: Sequence[_Found]) -> AsyncIterator[_Found]:

@@ -117,7 +117,7 @@ GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges"
 def danger_rank(kinds: Collection[DangerKind], evaluation: Evaluation | None = None) -> int:
     """Return the place of a request in the inbox: the worst effect first, of these a grave danger, then another, then none.
 
-    `inbox/static/js/ordering.js` sorts in the same way.
+    `inbox/static/js/effects.js` sorts in the same way.
     """
     milder = list(reversed(ALL_EFFECTS)).index(counted_effect(evaluation))
     danger = 0 if not GRAVE.isdisjoint(kinds) else 1 if kinds else 2

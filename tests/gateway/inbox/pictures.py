@@ -26,11 +26,10 @@ from workers.gateway.server import ListenAddress, listen, run, url_of
 from workers.gateway.settings import GatewaySettings
 
 RECORD: Final = ROOT / "tests" / "data" / "agents" / "together-waiting.jsonl"
-MARGIN_PIXELS: Final = 16
 LEAVING_MS: Final = 30_000
 """Time that a settled card may stay in the list."""
 DAY: Final = 86_400.0
-WINDOW: Final = {"width": 1180, "height": 860}
+WINDOW: Final = {"width": 1280, "height": 800}
 
 RULES: Final = [
     {"permission": "bash", "pattern": pattern, "action": action}
@@ -95,8 +94,8 @@ async def draw_inbox(inbox: Inbox, clock: TestClock, picture: Path) -> None:
     for command in (INSTALL, "git tag v4.2.1"):
         await build.submit_tool("bash", {"command": command}, actor="build-agent")
     await expect(visitor.page.locator(".lines li")).to_have_count(3)
-    await expect(visitor.card("npm ci")).to_have_count(0, timeout=LEAVING_MS)
-    await _drawn(visitor, cards_count=3)
+    await expect(visitor.row("npm ci")).to_have_count(0, timeout=LEAVING_MS)
+    await _drawn(visitor, rows_count=3)
     await visitor.page.screenshot(path=picture)
 
 
@@ -147,22 +146,19 @@ def _id(command: str) -> str:
     return "-".join(command.split())
 
 
-async def _drawn(visitor: Visitor, cards_count: int) -> None:
-    """Wait for the cards of all pending requests, and for buttons that take a press."""
+async def _drawn(visitor: Visitor, rows_count: int) -> None:
+    """Wait for the rows of all pending requests, and for the buttons of the open card to take a press."""
     await expect(visitor.page.get_by_text("live", exact=True)).to_be_visible()
-    await expect(visitor.page.locator("article.card")).to_have_count(cards_count)
+    await expect(visitor.page.locator(".entry")).to_have_count(rows_count)
     await expect(visitor.page.locator(".deck[data-quiet]")).to_have_count(1)
-    await expect(visitor.page.locator("article.card").first).to_have_attribute("data-armed", "")
+    await expect(visitor.page.locator("article.card")).to_have_attribute("data-armed", "")
 
 
 async def draw_agents(inbox: Inbox, picture: Path) -> None:
-    """Draw one pending request of each real client, as recorded, without the rest of the page."""
-    visitor = await inbox.visit("ann", viewport={"width": 1200, "height": 3200})
-    await _drawn(visitor, cards_count=6)
-    box = await visitor.page.locator("article.card").last.bounding_box()
-    assert box is not None
-    width, height = box["x"] + box["width"] + MARGIN_PIXELS, box["y"] + box["height"] + MARGIN_PIXELS
-    await visitor.page.screenshot(path=picture, clip={"x": 0, "y": 0, "width": width, "height": height})
+    """Draw one pending request of each real client, as recorded, with the card of one."""
+    visitor = await inbox.visit("ann", viewport=WINDOW)
+    await _drawn(visitor, rows_count=6)
+    await visitor.page.screenshot(path=picture)
 
 
 async def draw(folder: Path) -> None:

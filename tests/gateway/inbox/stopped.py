@@ -15,11 +15,12 @@ STEADY_MS = 500
 
 
 async def visit_stopped(inbox: Inbox, name: str, path: str = "/", *, cards: int, height: int = 1600) -> Visitor:
-    """Open a page with so many cards that all take answers, and stop its time."""
+    """Open a page with so many requests, one of which takes an answer, and stop its time."""
     visitor = await inbox.visit(name, None, viewport={"width": 1200, "height": height})
     await visitor.page.clock.install()
     await visitor.go(path)
-    await expect(visitor.page.locator("article.card[data-armed]")).to_have_count(cards)
+    await expect(visitor.page.locator(".entry")).to_have_count(cards)
+    await expect(visitor.page.locator("article.card[data-armed]")).to_have_count(1)
     await expect(visitor.page.locator(".deck[data-quiet]")).to_have_count(1)
     await visitor.page.clock.pause_at(await visitor.page.evaluate("Date.now()") / 1000 + AHEAD_S)
     return visitor

@@ -64,10 +64,10 @@ async def test_alike_requests_of_many_sessions_are_one_card_answered_at_once(inb
     await expect(card).to_contain_text("4 alike")
     await expect(card.locator(".differs")).to_have_text(["b0", "b1", "b2", "b3"])
     await expect(card.locator(".group-members")).to_contain_text("calls itself “agent-3”")
-    await expect(ann.page.locator("article.card")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     assert await barriers(ann.page) == []
     await ann.press("4 alike", "Allow 4 once")
-    await expect(card).to_contain_text("Allowed 4")
+    await expect(ann.row("4 alike")).to_contain_text("Allowed 4")
     assert len(ann.many) == 1
     assert [await outcome(inbox, f"ses_{index}", f"b{index}") for index in range(4)] == ["allowed"] * 4
     assert await outcome(inbox, "ses_0", "pull") is None
@@ -78,10 +78,10 @@ async def test_who_comes_later_is_not_answered_with_a_group_that_was_drawn_befor
     ann = await inbox.visit("ann")
     await expect(group(ann)).to_have_attribute("data-armed", "")
     await ask(inbox, "ses_2", "git push origin late")
-    await expect(ann.page.locator("article.card:not(.group)")).to_contain_text("late")
+    await expect(ann.page.locator(".entry").filter(has_not_text="alike")).to_contain_text("late")
     await expect(group(ann)).to_contain_text("1 more like these is not in this group")
     await ann.press("2 alike", "Allow 2 once")
-    await expect(group(ann)).to_contain_text("Allowed 2")
+    await expect(ann.row("2 alike")).to_contain_text("Allowed 2")
     assert [await outcome(inbox, "ses_1", one) for one in ("a", "b")] == ["allowed", "allowed"]
     assert await outcome(inbox, "ses_2", "late") is None
 
@@ -98,7 +98,7 @@ async def test_a_group_that_others_push_down_stays_as_it_was_while_more_of_them_
     await expect(first).to_contain_text("5 more like these are not in this group")
     await expect(first).to_contain_text("2 alike")
     await ann.press_on(first, "Allow 2 once")
-    await expect(first).to_contain_text("Allowed 2")
+    await expect(ann.row("git push origin a")).to_contain_text("Allowed 2")
     assert [await outcome(inbox, "ses_2", f"late{number}") for number in range(1, 6)] == [None] * 5
 
 
@@ -118,6 +118,7 @@ async def test_who_came_later_is_added_on_request_and_read_before_the_answer(inb
 async def test_a_long_group_is_scrolled_through_before_it_can_be_allowed(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", *(f"git push origin b{index}" for index in range(30)))
     ann = await visit_whole(inbox, viewport={"width": 390, "height": 700})
+    await ann.open("30 alike")
     card = group(ann)
     allow = card.get_by_role("button", name="Allow 30 once")
     await expect(allow).to_be_attached()
@@ -176,8 +177,8 @@ async def test_questions_and_plans_stand_alone(inbox: Inbox) -> None:
             "AskUserQuestion", {"questions": [{"question": "which?", "options": ["a"]}]}, request_id=f"q{index}"
         )
     ann = await inbox.visit("ann")
-    await expect(ann.page.locator("article.card")).to_have_count(4)
-    await expect(group(ann)).to_have_count(0)
+    await expect(ann.page.locator(".entry")).to_have_count(4)
+    await expect(ann.page.locator(".entry .alike")).to_have_count(0)
 
 
 @pytest.mark.slow
@@ -211,6 +212,9 @@ async def test_a_group_is_answered_by_one_key(inbox: Inbox) -> None:
     await expect(group(ann)).to_have_attribute("data-armed", "")
     await expect(ann.page.locator(".deck[data-quiet]")).to_have_count(1)
     await ann.page.keyboard.press("j")
+    await ann.page.keyboard.press("s")
+    await expect(group(ann).locator(".granting")).to_be_visible()
+    await expect(group(ann)).to_have_attribute("data-armed", "")
     await ann.page.keyboard.press("s")
     await expect(group(ann)).to_contain_text("Allowed 2")
     assert await outcome(inbox, "ses_1", "b") == "allowed"

@@ -9,7 +9,7 @@ from playwright.async_api import Route, expect
 
 from ledger import Timeouts
 from ledger.core.events import Actor
-from tests.gateway.inbox.stopped import visit_stopped
+from tests.gateway.inbox.stopped import STEADY_MS, passes, visit_stopped
 from tests.gateway.inbox.visitors import Inbox
 from tests.support.waiting import wait_until_async
 
@@ -170,14 +170,14 @@ async def test_feedback_reaches_the_agent_and_the_effect_on_others_is_said_befor
     for request_id, command in (("r1", "git rebase main"), ("r2", "npm test")):
         await session.submit("bash", [command], request_id=request_id)
     ann = await inbox.visit("ann")
-    await expect(ann.page.locator("article.card")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     card = ann.card("git rebase main")
     await ann.press("git rebase main", "Reject…")
     await expect(card).to_contain_text("Without instructions the agent stops. It also rejects 1 other pending request")
     await card.get_by_role("textbox").fill("merge main instead")
     await ann.press("git rebase main", "Reject with instructions")
-    await expect(card).to_contain_text("Rejected with instructions by you")
-    await expect(ann.card("npm test")).to_contain_text("Rejected by you")
+    await expect(ann.row("git rebase main")).to_contain_text("Rejected with instructions by you")
+    await expect(ann.row("npm test")).to_contain_text("Rejected by you")
     result = await session.result("r1")
     assert result.outcome == "corrected"
     assert result.settled
@@ -189,16 +189,17 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
     await session.submit("bash", ["git push origin main"], always=["git push *"], request_id="r1")
     await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
     ann = await inbox.visit("ann")
-    wide, exact = ann.card("git push origin main"), ann.card("npm test")
+    wide = await ann.remember("git push origin main")
     await expect(wide.locator(".granting p")).to_contain_text(
         "A grant also allows git push * for bash: in this session, or in all of project shop."
     )
     await ann.press("git push origin main", "Always allow in shop")
-    await expect(wide).to_contain_text("Allowed by you (always)")
+    await expect(ann.row("git push origin main")).to_contain_text("Allowed by you (always)")
+    exact = await ann.remember("npm test")
     await exact.get_by_label("exactly this").check()
     await expect(exact.locator(".granting p")).to_contain_text("A grant also allows npm test for bash")
     await ann.press("npm test", "Always allow in shop")
-    await expect(exact).to_contain_text("Allowed by you (always)")
+    await expect(ann.row("npm test")).to_contain_text("Allowed by you (always)")
     grants = await inbox.ledger.approved_in_project("shop")
     assert sorted(one.grant.pattern for one in grants) == ["git push *", "npm test"]
 
@@ -209,18 +210,20 @@ async def test_a_card_offers_the_narrowest_first_and_marks_what_is_wide(inbox: I
     await session.submit("bash", ["rm -rf build"], always=["rm *"], request_id="r2")
     await session.submit("edit", ["src/a.ts"], always=["*"], request_id="r3")
     ann = await inbox.visit("ann")
-    wide, deleting, edit = ann.card("npm install left-pad"), ann.card("rm -rf build"), ann.card("src/a.ts")
+    wide = await ann.remember("npm install left-pad")
     await expect(wide.locator(".granting p")).to_contain_text("A grant also allows npm install left-pad for bash")
     await expect(wide.locator(".warning.wide")).to_have_count(0)
     await wide.get_by_label("this kind").check()
     await expect(wide.locator(".granting.wide")).to_contain_text("A grant also allows npm install * for bash")
     await expect(wide.locator(".warning.wide")).to_contain_text("it allows much more than this call")
+    deleting = await ann.remember("rm -rf build")
     await expect(deleting.locator(".granting p")).to_contain_text("A grant also allows rm -rf build for bash")
     await expect(deleting.locator(".reach")).to_have_count(0)
+    edit = await ann.remember("src/a.ts")
     await edit.get_by_label("more").check()
     await expect(edit.locator(".granting.wide")).to_contain_text("A grant also allows every file edit")
     await ann.press("rm -rf build", "Always allow in shop")
-    await expect(deleting).to_contain_text("Allowed by you (always)")
+    await expect(ann.row("rm -rf build")).to_contain_text("Allowed by you (always)")
     grants = await inbox.ledger.approved_in_project("shop")
     assert [one.grant.pattern for one in grants] == ["rm -rf build"]
 
@@ -230,18 +233,21 @@ async def test_what_is_remembered_can_be_bounded_and_edited(inbox: Inbox) -> Non
     await session.submit("bash", ["git push origin main"], always=["git push *"], request_id="r1")
     await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
     ann = await inbox.visit("ann")
-    bounded, edited = ann.card("git push origin main"), ann.card("npm test")
+    bounded = await ann.remember("git push origin main")
     await bounded.get_by_label("How long it is remembered").select_option("for 1 hour")
     await bounded.get_by_label("For how many calls").select_option("5 more calls")
     await ann.press("git push origin main", "Always allow in shop")
-    await expect(bounded).to_contain_text("Allowed by you (always)")
+    await expect(ann.row("git push origin main")).to_contain_text("Allowed by you (always)")
+    edited = await ann.remember("npm test")
     await edited.get_by_role("button", name="Edit patterns…").click()
     await edited.get_by_label("Patterns to remember, one a line").fill("make *")
     await ann.press("npm test", "Always allow in shop")
+    await expect(ann.row("npm test")).to_contain_text("not sent")
+    await ann.open("npm test")
     await expect(edited).to_contain_text("would not allow request `r2` itself")
     await edited.get_by_label("Patterns to remember, one a line").fill("npm test\nnpm test *")
     await ann.press("npm test", "Always allow in shop")
-    await expect(edited).to_contain_text("Allowed by you (always)")
+    await expect(ann.row("npm test")).to_contain_text("Allowed by you (always)")
     grants = {one.grant.pattern: one.grant for one in await inbox.ledger.approved_in_project("shop")}
     assert sorted(grants) == ["git push *", "npm test", "npm test *"]
     made = grants["git push *"]
@@ -275,11 +281,14 @@ async def test_everything_can_be_answered_by_the_keyboard_alone(inbox: Inbox) ->
     await keyboard.press("Escape")
     await keyboard.press("j")
     await keyboard.press("o")
-    await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
-    await keyboard.press("j")
+    await expect(ann.row("git push")).to_contain_text("Allowed by you (once)")
+    await expect(ann.card("git pull")).to_be_focused()
+    await passes(ann, 2 * STEADY_MS)
     await keyboard.press("a")
-    await expect(ann.card("git pull")).to_contain_text("Allowed by you (always)")
-    await keyboard.press("j")
+    await passes(ann, 3 * STEADY_MS)
+    await keyboard.press("a")
+    await expect(ann.row("git pull")).to_contain_text("Allowed by you (always)")
+    await passes(ann, 2 * STEADY_MS)
     await keyboard.press("r")
     await keyboard.type("not today")
     await keyboard.press("Control+Enter")

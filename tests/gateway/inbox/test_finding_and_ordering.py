@@ -40,17 +40,17 @@ async def _ask(inbox: Inbox, session_id: str, request_id: str, command: str, sec
 
 
 async def _order(visitor: Visitor) -> list[str]:
-    keys = await visitor.page.locator("[data-key]").evaluate_all("cards => cards.map(card => card.dataset.key)")
+    keys = await visitor.page.locator(".entry").evaluate_all("rows => rows.map(row => row.dataset.key)")
     return [key.split("\n")[1] for key in keys]
 
 
 async def test_the_dangerous_comes_first_then_what_ends_first_and_by_project_or_agent_on_demand(inbox: Inbox) -> None:
     await _ask(inbox, "ses_1", "late", "make late", 9000, project="bank", agent="zoe")
     await _ask(inbox, "ses_2", "soon", "make --soon", 900, project="shop", agent="amy")
-    await _ask(inbox, "ses_3", "net", "git fetch origin", 9900, project="shop", agent="bea")
+    await _ask(inbox, "ses_3", "net", "npm publish", 9900, project="shop", agent="bea")
     await _ask(inbox, "ses_4", "grave", "rm -rf build", 9900, project="shop", agent="cid")
     ann = await inbox.visit("ann")
-    await expect(ann.page.locator("[data-key]")).to_have_count(4)
+    await expect(ann.page.locator(".entry")).to_have_count(4)
     assert await _order(ann) == ["grave", "net", "soon", "late"]
     for order, expected in (
         ("By deadline", ["soon", "late", "net", "grave"]),
@@ -70,7 +70,7 @@ async def test_every_word_of_a_request_is_found_and_all_words_must_be_met(inbox:
     second = await inbox.session("ses_2", project="bank", agent="bea", cwd="/srv/bank", **about)
     await second.submit_tool("mcp__x__y", {"note": "ticket-77", "at": "https://b.example/x"}, request_id="b")
     ann = await inbox.visit("ann")
-    await expect(ann.page.locator("[data-key]")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     found = await ann.page.evaluate(FILTERED, list(FOUND))
     assert dict(zip(FOUND, found, strict=True)) == FOUND
 
@@ -83,4 +83,4 @@ async def test_a_filter_finds_what_is_far_from_the_window(inbox: Inbox) -> None:
     await expect(ann.page.locator(".summary")).to_have_text("60")
     await ann.page.get_by_role("searchbox").fill("tool-59 session:ses_59")
     await expect(ann.page.locator(".summary")).to_have_text("1 of 60")
-    await expect(ann.page.locator("article.card")).to_have_count(1)
+    await expect(ann.page.locator(".entry")).to_have_count(1)

@@ -20,7 +20,7 @@ async def test_a_pending_request_is_answered_on_its_own_page_which_then_tells_th
     for number, command in enumerate(("git push v1", "make test"), 1):
         await session.submit("bash", [command], request_id=f"r{number}")
     ann = await inbox.visit("ann")
-    await ann.card("git push v1").get_by_role("link", name="page of this request").click()
+    await (await ann.more("git push v1")).get_by_role("link", name="page of this request").click()
     await expect(ann.page).to_have_url(re.compile(r"/requests/r1\?session=ses_1$"))
     await expect(ann.page.locator("article.card")).to_have_count(1)
     await ann.press("git push v1", "Allow once")
@@ -75,7 +75,7 @@ async def test_an_unknown_request_is_named_and_several_are_listed(inbox: Inbox) 
     await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Unknown request")
     await ann.go("/requests/r1")
     await ann.page.get_by_role("link", name="ses_2").click()
-    await expect(ann.card("git push")).to_contain_text("ses_2")
+    await expect(await ann.more("git push")).to_contain_text("ses_2")
 
 
 async def test_after_an_answer_link_the_next_request_is_shown_to_who_is_signed_in(inbox: Inbox) -> None:

@@ -25,13 +25,13 @@ def _bar(visitor: Visitor) -> Locator:
 
 
 def _box(visitor: Visitor, text: str) -> Locator:
-    return visitor.card(text).get_by_label("Select")
+    return visitor.row(text).get_by_label("Select")
 
 
 async def test_selected_requests_are_answered_with_one_press(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b", "tool-c")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
-    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(3)
+    await expect(ann.page.locator(".entry")).to_have_count(3)
     for text in ("tool-a", "tool-c"):
         await _box(ann, text).check()
     await expect(_bar(ann)).to_contain_text("2 selected")
@@ -44,7 +44,7 @@ async def test_selected_requests_are_answered_with_one_press(inbox: Inbox) -> No
 async def test_a_press_right_after_the_selection_changed_answers_nothing(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
-    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     await ann.page.evaluate("""() => {
       for (const box of document.querySelectorAll(".select input")) box.click();
       document.querySelector("#chosen .once").click();
@@ -68,7 +68,10 @@ async def test_what_was_not_read_cannot_be_selected(inbox: Inbox) -> None:
 async def test_a_filtered_set_that_was_read_is_selected_and_rejected_with_one_text(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b", "other-c")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
-    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(3)
+    await expect(ann.page.locator(".entry")).to_have_count(3)
+    for text in ("tool-a", "tool-b", "other-c"):
+        await ann.open(text)
+        await expect(ann.card(text)).to_have_attribute("data-armed", "")
     await ann.page.get_by_role("searchbox").fill("tool-")
     await ann.page.get_by_role("button", name="Select 2 read").click()
     await _bar(ann).get_by_role("button", name="Reject 2…").click()
@@ -82,7 +85,7 @@ async def test_a_filtered_set_that_was_read_is_selected_and_rejected_with_one_te
 async def test_what_was_answered_elsewhere_leaves_the_selection(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
-    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     await _box(ann, "tool-a").check()
     await _box(ann, "tool-b").check()
     await (await inbox.session("ses_0")).cancel("tool-a")
@@ -95,7 +98,7 @@ async def test_a_question_and_a_plan_have_no_box(inbox: Inbox) -> None:
     await session.submit_tool("ExitPlanMode", {"plan": "go"}, request_id="plan")
     ann = await inbox.visit("ann")
     await expect(ann.card("go")).to_be_visible()
-    await expect(ann.page.locator(".select")).to_have_count(0)
+    await expect(ann.page.locator(".select input")).to_have_count(0)
 
 
 @pytest.mark.slow
@@ -115,7 +118,7 @@ async def _select_all(inbox: Inbox, *programs: str, wide: str | None = None) -> 
         offered = ["*"] if program == wide else [f"{program} x"]
         await session.submit("bash", [f"{program} x"], always=offered, request_id=program)
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1800})
-    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(len(programs))
+    await expect(ann.page.locator(".entry")).to_have_count(len(programs))
     for program in programs:
         await _box(ann, program).check()
     await expect(_bar(ann)).to_contain_text(f"{len(programs)} selected")

@@ -61,7 +61,9 @@ async def test_the_whole_command_is_shown_with_its_parts_and_why_it_is_asked(inb
     await expect(card.locator(".command")).to_have_text(command)
     await expect(card.locator(".part.ask")).to_have_text("git push origin main")
     await expect(card.locator(".part.allow")).to_have_text("ls -l")
-    await expect(card.locator(".facts")).to_contain_text("/srv/shop · shop · ses_1")
+    await expect(card.locator(".place")).to_have_text("/srv/shop · shop")
+    await ann.more("git push")
+    await expect(card.locator(".where")).to_contain_text("/srv/shop · shop · ses_1")
     await expect(card.locator(".why")).to_contain_text("no rule", ignore_case=True)
 
 
@@ -69,8 +71,9 @@ async def test_the_folder_shown_is_that_of_the_call_and_not_of_its_session(inbox
     session = await inbox.session(cwd="/srv/scratch")
     await session.submit("bash", ["make deploy"], cwd="/srv/production")
     ann = await inbox.visit("ann")
-    await expect(ann.card("make deploy").locator(".facts")).to_contain_text("/srv/production · shop · ses_1")
-    await expect(ann.card("make deploy").locator(".facts")).not_to_contain_text("/srv/scratch")
+    await expect(ann.card("make deploy").locator(".place")).to_have_text("/srv/production · shop")
+    await expect(await ann.more("make deploy")).to_contain_text("/srv/production · shop · ses_1")
+    await expect(ann.card("make deploy")).not_to_contain_text("/srv/scratch")
 
 
 async def test_characters_that_cannot_be_seen_or_look_like_others_are_shown(inbox: Inbox) -> None:
@@ -121,10 +124,12 @@ async def test_an_edit_is_shown_as_what_goes_and_what_comes(inbox: Inbox) -> Non
     await session.submit_tool("Edit", {"file_path": "/srv/shop/a.txt", **text})
     await session.submit_tool("Write", {"file_path": "/srv/shop/b.txt", "content": "first\nsecond"})
     ann = await inbox.visit("ann")
+    await ann.open("a.txt")
     edit = ann.card("a.txt").locator(".diff")
     await expect(edit.locator(".gone .text")).to_have_text("two hats")
     await expect(edit.locator(".came .text")).to_have_text("two gloves")
     await expect(edit.locator(".within")).to_have_text(["hat", "glove"])
+    await ann.open("b.txt")
     written = ann.card("b.txt")
     await expect(written).to_contain_text("file_path/srv/shop/b.txt")
     await expect(written).to_contain_text("content writes the whole file")
@@ -177,7 +182,9 @@ async def test_a_plan_is_read_and_let_go_ahead_and_never_for_always(inbox: Inbox
     await session.submit_tool("ExitPlanMode", {"plan": "1. Look\n2. Leap"}, request_id="r1")
     ann = await inbox.visit("ann")
     card = ann.card("2. Leap")
-    await expect(card.get_by_role("group", name="Answer").get_by_role("button")).to_have_text(["Go ahead", "Reject…"])
+    await expect(card.get_by_role("group", name="Answer").get_by_role("button")).to_have_text(
+        ["Go ahead", "Reject…", "More"]
+    )
     await card.get_by_role("button", name="Go ahead").click()
     await expect(card).to_contain_text("Allowed by you (once)")
 
@@ -241,12 +248,15 @@ async def test_whatever_an_agent_sends_its_card_is_shown_and_those_of_others_too
     for index, given in enumerate(STRANGE):
         await session.submit_tool(f"mcp__odd__tool{index}", given)
         await session.submit("bash", [f"tool-{index} x"], metadata=given)
-    ann = await inbox.visit("ann", None, viewport={"width": 800, "height": 30_000})
-    await ann.go()
-    await expect(ann.page.locator("article.card")).to_have_count(2 * len(STRANGE))
+    ann = await inbox.visit("ann")
+    rows = ann.page.locator(".entry")
+    await expect(rows).to_have_count(2 * len(STRANGE))
     # Whatever it is, it is shown as usual, and can be answered.
-    await expect(ann.page.get_by_text("has an unknown format")).to_have_count(0)
-    await expect(ann.page.locator("article.card [data-answer=once]")).to_have_count(2 * len(STRANGE))
+    for index in range(2 * len(STRANGE)):
+        await rows.nth(index).locator("a").click()
+        await expect(rows.nth(index).locator("a[aria-current]")).to_have_count(1)
+        await expect(ann.page.locator("article.card [data-answer=once]")).to_have_count(1)
+        await expect(ann.page.get_by_text("has an unknown format")).to_have_count(0)
 
 
 async def height_of(card: Locator) -> float:
@@ -261,8 +271,8 @@ async def test_the_nearest_deadline_is_first_and_sub_agents_show_whom_they_work_
     await parent.submit("bash", ["git push"])
     await child.submit("bash", ["git fetch"])
     ann = await inbox.visit("ann")
-    cards = ann.page.locator("article.card .command")
-    await expect(cards).to_have_text(["git push", "git fetch"])
+    await expect(ann.page.locator(".entry code")).to_have_text(["git push", "git fetch"])
+    await ann.more("git fetch")
     await expect(ann.card("git fetch").locator(".tree")).to_have_text(re.compile("ses_root . ses_child"))
     left = ann.card("git fetch").locator(".left")
     await expect(left).to_have_text("6d 23h left")
@@ -274,7 +284,7 @@ async def test_a_filter_leaves_what_has_its_words(inbox: Inbox) -> None:
         await session.submit("bash", [command])
     ann = await inbox.visit("ann")
     await ann.page.get_by_role("searchbox").fill("NPM")
-    await expect(ann.page.locator("article.card")).to_have_count(1)
+    await expect(ann.page.locator(".entry")).to_have_count(1)
     await expect(ann.page.locator(".summary")).to_have_text("1 of 2")
 
 

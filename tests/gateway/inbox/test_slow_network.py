@@ -14,7 +14,6 @@ from playwright.async_api import CDPSession, Route, expect
 
 from ledger import Timeouts
 from tests.gateway.inbox.barriers import barriers
-from tests.gateway.inbox.test_for_everybody import PHONE
 from tests.gateway.inbox.visitors import Inbox, Visitor
 from workers.gateway.inbox.pages import page_parts, served_files
 
@@ -56,7 +55,7 @@ async def filled(inbox: Inbox) -> tuple[Visitor, CDPSession]:
         for index in range(100):
             await session.submit("bash", [f"deploy service-{number}-{index} --to production"], request_id=f"r{index}")
     await session.submit("bash", ["sudo dd if=image of=/dev/sda"], request_id="grave")
-    ann = await inbox.visit("ann", None, **PHONE)
+    ann = await inbox.visit("ann", None, viewport={"width": 1280, "height": 800})
     await ann.page.add_init_script(WATCH)
     cdp = await ann.context.new_cdp_session(ann.page)
     await cdp.send("Network.enable")

@@ -63,7 +63,7 @@ async def test_a_page_that_was_too_slow_is_told_and_then_shows_everything(
     await ann.page.add_init_script(LISTEN)
     await ann.go()
     await expect(ann.page.locator("#connection")).to_have_text("live")
-    await expect(ann.page.locator("article.card")).to_have_count(2)
+    await expect(ann.page.locator(".entry")).to_have_count(2)
     hanging = Hanging(ann.page)
     await hanging.begin()
     for index in range(40):
@@ -78,10 +78,10 @@ async def test_a_page_that_was_too_slow_is_told_and_then_shows_everything(
 
     await wait_until_async(told, "the page to be told that it was too slow")
     await expect(ann.page.locator("#connection")).to_have_text("live")
-    await expect(ann.card("git push new")).to_be_visible()
+    await expect(ann.row("git push new")).to_be_visible()
     await expect(ann.page.locator(".summary")).to_have_text("2")
     await ann.press("git push new", "Allow once")
-    await expect(ann.card("git push new")).to_contain_text("Allowed by you (once)")
+    await expect(ann.row("git push new")).to_contain_text("Allowed by you (once)")
 
 
 async def log_of(admin: Operator, ledger: Ledger, session: str) -> tuple[str, list[tuple[bytes, dict[bytes, bytes]]]]:

@@ -21,6 +21,9 @@ HOLD_ENTRY = "permission-ledger.hold"
 LABELS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in shop"}
 """The buttons of a card in project `shop`, by their reply."""
 
+REMEMBERING = ("Allow in ", "Always allow ")
+"""The beginnings of the answers that stand behind *Remember…*."""
+
 PRESSES_MAX = 10
 """Presses of one button until a test gives up: on a busy machine a card may move between the look and the press."""
 
@@ -57,8 +60,35 @@ class Visitor:
         """Return the card that shows this text."""
         return self.page.locator("article.card", has_text=text)
 
+    def row(self, text: str) -> Locator:
+        """Return the row of the list that shows this text."""
+        return self.page.locator(".entry", has_text=text)
+
+    async def open(self, text: str) -> None:
+        """Open the card of the row that shows this text, unless it is open."""
+        await expect(self.row(text).or_(self.card(text)).first).to_be_attached()
+        if not await self.card(text).count():
+            if not await self.row(text).first.is_visible():
+                await self.page.get_by_role("button", name="List").click()
+            await self.row(text).first.locator("a").click()
+        await expect(self.card(text)).to_be_visible()
+
+    async def more(self, text: str) -> Locator:
+        """Open the card that shows this text, and what else is known of its request; return the card."""
+        await self.open(text)
+        await self.card(text).get_by_role("button", name="More", exact=True).click()
+        return self.card(text)
+
+    async def remember(self, text: str) -> Locator:
+        """Open the form of what an answer may remember on the card that shows this text; return the card."""
+        await self.open(text)
+        if not await self.card(text).locator(".granting").count():
+            await self.press_on(self.card(text), "Remember…")
+        return self.card(text)
+
     async def press(self, text: str, button: str) -> None:
-        """Press a button of the card that shows a text."""
+        """Press a button of the card that shows a text, after the one that leads to it."""
+        await (self.remember if button.startswith(REMEMBERING) else self.open)(text)
         await self.press_on(self.card(text), button)
 
     async def press_on(self, card: Locator, button: str, *, by_key: bool = False) -> None:

@@ -171,13 +171,14 @@ LATER: Final = "js/later.js"
 FOLLOWING: Final = frozenset(
     {
         "js/answering.js",
-        "js/explaining.js",
         "js/frozen.js",
         "js/holding.js",
         "js/keys.js",
         "js/load.js",
         "js/lock.js",
+        "js/more.js",
         "js/presence.js",
+        "js/remembering.js",
         "js/selection-grants.js",
         "js/stream.js",
         "js/unsent.js",

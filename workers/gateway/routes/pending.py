@@ -26,7 +26,14 @@ from workers.gateway.bodies import RepliesBody, ReplyBody, RequestBody
 from workers.gateway.descriptions import Row, answering_facts, described, result_row
 from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
-from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_most_dangerous, find_one, find_pending
+from workers.gateway.inboxes import (
+    PENDING_COUNT_MAX,
+    PendingFilter,
+    PendingForm,
+    find_most_dangerous,
+    find_one,
+    find_pending,
+)
 from workers.gateway.presence import require_own_client
 from workers.gateway.principals import Principal
 from workers.indexer.reader import parse_query
@@ -149,6 +156,7 @@ async def list_pending(
     agent: OptionalText = None,
     gone: Annotated[bool, QueryParameter(required=False)] = False,
     sort: Annotated[Literal["deadline", "danger"], QueryParameter(required=False)] = "deadline",
+    form: Annotated[PendingForm, QueryParameter(required=False)] = "card",
     cursor: OptionalText = None,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
@@ -156,13 +164,13 @@ async def list_pending(
 
     `asker_gone_at` is the time at which an asker over HTTP was last present; `gone` selects such requests. `sort=danger`
     returns the most dangerous ones of those with the nearest deadlines, without further pages. `request` with `session` is
-    one request: where it does not wait any more, `settled` has its outcome.
+    one request: where it does not wait any more, `settled` has its outcome. `form=row` returns what one line shows of each.
     """
     if request_id is not None:
         if session is None:
             raise InputError("`request` names a request of a session; name its `session`, too")
-        return await find_one(gateway, principal, session, request_id)
-    wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone)
+        return await find_one(gateway, principal, session, request_id, form)
+    wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone, form=form)
     if sort == "danger" and cursor is not None:
         raise InputError("`sort=danger` has no further pages; leave `cursor` out, or narrow the search")
     if sort == "danger":

@@ -1,18 +1,17 @@
-// The card of one request, from its question to its outcome. Its middle never changes under the reader: only the head
-// (time left) and the foot (progress of the answer) are updated.
+// The card of one request, from its question to its outcome: what would run, and the answers. Its middle never changes
+// under the reader: only the head (time left) and the foot (progress of the answer) are updated.
 
 import { approvalsMark } from "./approvals.js";
 import { foot } from "./foot.js";
 import { isOffered } from "./extending.js";
 import { button, h } from "./dom.js";
+import { effectSign } from "./effects.js";
 import { LABELS, capital } from "./labels.js";
-import { reasons } from "./reasons.js";
+import { moreOf } from "./more.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
-import { selectBox } from "./selecting.js";
-import { mayGoTogether } from "./shape.js";
-import { needs, where, why } from "./why.js";
+import { needs, place } from "./why.js";
 
 const SOON_MS = 15_000;
 const CHOOSING = new Set(["waiting", "failed"]);
@@ -26,18 +25,27 @@ export function card(row, page) {
   const gone = h("p", { class: "status warn gone", role: "status", hidden: true });
   const bottom = h("div", { class: "foot" });
   const title = h("h2", { class: "title" },
+    effectSign(row),
     h("span", { class: "permission" }, ...revealIn(row, row.permission)),
     row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, ...revealIn(row, row.tool_name)) : null,
     ...askerOf(row));
   const element = h("article", { class: "card", tabindex: "0", "aria-label": nameOf(row) },
     bar,
-    h("header", { class: "head" }, page.selection && mayGoTogether(row) ? selectBox(page, () => element) : null, title, h("span", { class: "time" }, extend, left)),
+    h("header", { class: "head" }, title, h("span", { class: "time" }, extend, left)),
     gone,
     cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),
-    h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
-    reasons(row, page, () => element),
+    h("div", { class: "facts" }, place(row), needs(row, page.me)),
     bottom);
+  element.more = h("div", { class: "more-facts", hidden: true });
+  element.more.toggle = () => {
+    element.more.hidden = !element.more.hidden;
+    element.more.replaceChildren(...(element.more.hidden ? [] : moreOf(row, page, element)));
+    const button = element.querySelector("[data-more]");
+    button?.setAttribute("aria-expanded", String(!element.more.hidden));
+    if (button) button.textContent = element.more.hidden ? "More" : "Less";
+  };
+  element.append(element.more);
   element.tick = () => {
     element.tellApprovals?.();
     tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone, extend });

@@ -1,4 +1,4 @@
-// A list of cards that can be answered, on the inbox and on a session's page.
+// Cards that can be answered: on the inbox the one whose row is open, on other pages those of a session or a request.
 
 import { approvalsMark } from "./approvals.js";
 import { announce } from "./dom.js";
@@ -17,11 +17,10 @@ import { tallyOf } from "./tally.js";
 import { releasedBy } from "./why.js";
 import { Screen } from "./screen.js";
 import { Selection } from "./selecting.js";
-import { WindowedList } from "./list.js";
+import { Rows, cardPlace } from "./rows.js";
 
-const CARD_PX = 290;
-const GAP_PX = 14;
 const STAYS_MS = 5000;
+const USED_MS = 1500;
 const MAY_ANSWER = ["approver", "admin"];
 const REFUSALS = {
   unsteady: "The list has just changed. Check it, then answer again.",
@@ -30,23 +29,32 @@ const REFUSALS = {
 
 export class Deck {
   /**
-   * `wanted(row)` selects the rows, at most `most` of them, and `order` compares them; `isGrouping` puts alike ones
-   * together; `onchange(waiting, shown)` is called with their counts.
+   * `wanted(row)` selects the rows, at most `most` of them, and `order` compares them; `rows` is the element of their
+   * list, beside which one card is open; `isNarrow()` tells whether list and card take turns; `onopen(place, isAuto)`
+   * is called with the address of the open card, or null; `onchange(waiting, shown)` with their counts.
    */
-  constructor(root, { requests, me, wanted = () => true, most = Infinity, order = byDeadline, isGrouping = false, onchange = () => {} }) {
-    Object.assign(this, { root, requests, me, wanted, most, order, isGrouping, onchange });
+  constructor(root, { requests, me, wanted = () => true, most = Infinity, order = byDeadline, rows = null, isNarrow = () => false, onopen = () => {}, onchange = () => {} }) {
+    Object.assign(this, { root, requests, me, wanted, most, order, isNarrow, onopen, onchange });
     this.arrangement = new Arrangement();
     this.mayAnswer = MAY_ANSWER.includes(me.role);
     this.members = new Members(this);
-    root.setAttribute("role", "feed");
-    this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key), onshow: () => this.screen?.look() });
     this.controller = new AbortController();
     const { signal } = this.controller;
+    /** The items in their order, and the cards that are drawn, by item. */
+    this.keys = [];
+    this.cards = new Map();
+    /** The item whose card is open, and one of its requests. */
+    this.opened = null;
+    this.openedRow = null;
     this.extending = this.mayAnswer ? (requests.extending ??= new Extending(requests)) : null;
-    this.screen = this.mayAnswer ? new Screen(root, () => this.list.shown.values(), signal, (element) => this.#wasRead(element)) : null;
-    this.selection = this.mayAnswer && isGrouping ? new Selection(this) : null;
+    this.screen = this.mayAnswer ? new Screen(root, () => this.cards.values(), signal, (element) => this.#wasRead(element)) : null;
+    this.list = rows ? new Rows(rows, this) : null;
+    this.selection = this.mayAnswer && rows ? new Selection(this) : null;
     requests.addEventListener("change", () => this.#soon(), { signal });
-    requests.addEventListener("local", (event) => this.list.element(this.itemOf(event.detail))?.refoot(), { signal });
+    requests.addEventListener("local", ({ detail }) => {
+      this.cards.get(this.itemOf(detail))?.refoot();
+      this.list?.refresh(this.itemOf(detail));
+    }, { signal });
     root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
     root.addEventListener("input", (event) => this.#write(event), { signal });
     root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
@@ -57,7 +65,6 @@ export class Deck {
   destroy() {
     this.controller.abort();
     this.stopTicking();
-    this.list.destroy();
   }
 
   rowOf(key) {
@@ -111,7 +118,7 @@ export class Deck {
   }
 
   answer(item, answer) {
-    const element = this.list.element(item);
+    const element = this.cards.get(item);
     const isBusy = (row) => ["held", "sending", "unsure", "settled"].includes(this.localOf(keyOf(row))?.phase);
     const digests = element.digests ?? new Map([[item, element.digest]]);
     // The answer is for the requests as drawn, even if another request has taken an id since.
@@ -119,6 +126,37 @@ export class Deck {
     if (!rows.length) return;
     element.focus({ preventScroll: true });
     this.sendTo(rows, answer.reply === "always" ? { ...answer, cascade_always: "project" } : answer);
+    this.#goOn(item);
+  }
+
+  /** Open the next item that waits, after an answer. */
+  #goOn(item) {
+    const next = this.list && this.members.phase(item) !== "waiting" ? this.#waitingNear(this.keys.indexOf(item)) : null;
+    if (next) this.open(next, { isFocused: true });
+  }
+
+  /** Return the item that waits after a place of the list, else the last one before it; null if none waits. */
+  #waitingNear(index) {
+    const waits = (key) => this.members.phase(key) === "waiting" && this.members.waiting(key).length > 0;
+    return this.keys.slice(Math.max(0, index + 1)).find(waits) ?? this.keys.slice(0, Math.max(0, index)).findLast(waits) ?? null;
+  }
+
+  /** Open the card of an item; null closes it, which shows the list of a narrow page. */
+  open(item, { isFocused = false } = {}) {
+    if (!this.list || item === this.opened) return isFocused ? this.focus(item) : undefined;
+    this.#remember(item);
+    this.#place();
+    scrollTo(0, 0);
+    this.screen?.stir();
+    this.list.reveal(item);
+    if (isFocused) this.focus(item);
+  }
+
+  #remember(item, isAuto = false) {
+    const row = item === null ? null : (this.members.waiting(item)[0] ?? this.members.of(item)[0] ?? null);
+    Object.assign(this, { opened: item, isAuto });
+    this.openedRow = row && keyOf(row);
+    this.onopen(row && cardPlace(row), isAuto);
   }
 
   /** Send one answer to requests with the digests that were shown, after its hold. */
@@ -148,7 +186,7 @@ export class Deck {
 
   /** Return whether to refuse a press; a refusal is announced, and the unread part is shown. */
   #isRefused(key, name, event) {
-    const element = this.list.element(key);
+    const element = this.cards.get(key);
     const refusal = this.screen.refusal(element, name, event);
     if (refusal === null) return false;
     announce(REFUSALS[refusal]);
@@ -175,7 +213,7 @@ export class Deck {
     } catch (problem) {
       if (problem.name !== "AbortError") this.requests.setLocal(key, { phase: "failed", problem });
     }
-    this.list.element(this.itemOf(key))?.refoot();
+    this.cards.get(this.itemOf(key))?.refoot();
   }
 
   #went(key, row, answer, phase, detail) {
@@ -244,15 +282,54 @@ export class Deck {
       if (local.row && !this.requests.rows.has(key) && this.wanted(local.row)) rows.push(local.row);
     }
     rows.sort(this.order);
-    const before = this.#onScreen();
     const isOver = (key) => !this.requests.rows.has(key);
-    const items = this.arrangement.arrange(rows.slice(0, this.most), { isGrouping: this.isGrouping, isFixed: (key) => this.#isFixed(key), isOver });
-    this.list.setKeys(items.map(({ key }) => key));
-    if (this.#onScreen() !== before) this.screen?.stir();
+    const items = this.arrangement.arrange(rows.slice(0, this.most), { isGrouping: this.list !== null, isFixed: (key) => this.#isFixed(key), isOver });
+    const index = this.keys.indexOf(this.opened);
+    this.keys = items.map(({ key }) => key);
+    if (this.list) this.#keepOpen(index);
+    this.list?.draw(items, this.opened);
+    this.#place();
     this.#refootChanged();
     this.listed = rows;
     this.selection?.draw();
     this.onchange(rows.filter((row) => this.requests.rows.has(keyOf(row))).length, rows.length);
+  }
+
+  /** Keep a card open: the one that was, what its request is part of now, or beside the list the next one. */
+  #keepOpen(index) {
+    const card = this.cards.get(this.opened);
+    // What opened by itself makes way for what comes first, until somebody may be reading it.
+    const isLoose = this.isAuto && card && !this.screen?.mayBeRead(card) && !card.contains(document.activeElement);
+    if (this.opened !== null && this.keys.includes(this.opened) && !isLoose) return;
+    const moved = isLoose ? null : this.openedRow && this.itemOf(this.openedRow);
+    const next = this.isNarrow() ? null : (this.#waitingNear(isLoose ? -1 : index - 1) ?? this.keys[0] ?? null);
+    const item = this.keys.includes(moved) ? moved : next;
+    if (item !== this.opened) this.#remember(item, true);
+  }
+
+  /** Draw the cards: of the open item, or of all where there is no list. */
+  #place() {
+    const keys = this.list ? this.keys.filter((key) => key === this.opened) : this.keys;
+    const before = this.#onScreen();
+    for (const [key, element] of this.cards) {
+      if (keys.includes(key)) continue;
+      element.remove();
+      this.cards.delete(key);
+    }
+    keys.forEach((key, index) => {
+      if (!this.cards.has(key)) this.cards.set(key, this.#render(key));
+      const element = this.cards.get(key);
+      if (this.root.children[index] !== element) this.root.insertBefore(element, this.root.children[index] ?? null);
+    });
+    this.list?.mark(this.opened);
+    if (this.#onScreen() !== before) this.screen?.stir();
+  }
+
+  /** Draw the card of an item again. */
+  refresh(key) {
+    const element = this.#render(key);
+    this.cards.get(key).replaceWith(element);
+    this.cards.set(key, element);
   }
 
   #onScreen() {
@@ -262,17 +339,17 @@ export class Deck {
   /** Return whether a person may be reading or answering an item: nothing is added to it, nor put into a group. */
   #isFixed(item) {
     const isHeld = this.members.of(item).some((row) => ["sending", "unsure", "failed", "held"].includes(this.localOf(keyOf(row))?.phase));
-    const element = this.list.element(item);
+    const element = this.cards.get(item);
     if (isHeld || this.requests.drafts.all.get(item)?.mode) return true;
     // A newcomer above moves the others: those that were being read are read on.
     return element !== undefined && (this.screen?.mayBeRead(element) || element.contains(document.activeElement));
   }
 
   #refootChanged() {
-    for (const [key, element] of this.list.shown) {
+    for (const [key, element] of this.cards) {
       const group = this.arrangement.groups.get(key);
       if (group) this.#refootGroup(key, element, group);
-      else if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.list.refresh(key);
+      else if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.refresh(key);
       else if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
       else if (approvalsMark(this.rowOf(key)) !== element.dataset.approvals && !this.requests.drafts.all.get(key)?.mode) element.refoot();
     }
@@ -280,84 +357,101 @@ export class Deck {
 
   #refootGroup(key, element, group) {
     const isAnother = ([one, row]) => (this.requests.rows.get(one) ?? row).digest !== element.digests.get(one);
-    if (element.drawn !== [...group.rows.keys()].join() || [...group.rows].some(isAnother)) this.list.refresh(key);
+    if (element.drawn !== [...group.rows.keys()].join() || [...group.rows].some(isAnother)) this.refresh(key);
     else if (element.dataset.state !== this.members.state(key)) element.refoot();
   }
 
   #tick() {
-    for (const element of this.list.shown.values()) element.tick();
+    for (const element of this.cards.values()) element.tick();
+    this.list?.tick();
     const item = this.focused();
     if (this.extending?.isOpen(item)) this.extending.once(this.#pendingOf(item), "open_card");
     this.#clear();
   }
 
-  /** Remove settled cards after a while, but not while the list is in use. */
+  /** Remove what has ended after a while, but not while it is in use. */
   #clear() {
     const now = performance.now();
-    if (now - (this.usedAt ?? -Infinity) < 1500) return;
+    if (now - (this.usedAt ?? -Infinity) < USED_MS) return;
+    const isListUsed = this.list?.root.matches(":hover");
     for (const [key, local] of this.requests.local) {
       const item = this.itemOf(key);
-      const element = this.list.element(item);
+      const element = this.cards.get(item);
       // A group stays whole until all of it has ended.
       if (item !== key && this.members.waiting(item).length) continue;
       const isOld = now - local.since > STAYS_MS && (local.phase === "settled" || local.phase === "gone");
-      const isInUse = element && (element.matches(":hover") || element.contains(document.activeElement));
+      const isInUse = isListUsed || (element && (element.matches(":hover") || element.contains(document.activeElement)));
       if (isOld && !(isInUse && now - local.since < 6 * STAYS_MS)) {
-        if (element?.contains(document.activeElement)) this.focusBeside(item);
+        if (element?.contains(document.activeElement)) this.#focusBeside(item);
         this.requests.drop(key);
       }
     }
   }
 
-  focusBeside(key) {
-    const index = this.list.index.get(key);
-    this.focus(this.list.keys[index + 1] ?? this.list.keys[index - 1]);
+  #focusBeside(key) {
+    const index = this.keys.indexOf(key);
+    this.focus(this.list ? this.#waitingNear(index) : (this.keys[index + 1] ?? this.keys[index - 1]));
     this.screen?.stir();
   }
 
+  /** Put the focus on an item: its row where the focus is in the list, else its card. */
   focus(key) {
-    if (key !== undefined) this.list.reveal(key)?.focus({ preventScroll: true });
+    if (key === undefined || key === null) return;
+    if (this.list && key !== this.opened) this.open(key);
+    if (this.list?.root.contains(document.activeElement)) return this.list.focus(key);
+    const element = this.cards.get(key);
+    if (!this.list) element?.scrollIntoView({ block: "nearest" });
+    element?.focus({ preventScroll: true });
   }
 
-  /** Return the key of the card with the focus. */
+  /** Return the item that keys address: the open one while the focus is on it or in the list, else the card with the focus. */
   focused() {
+    if (this.list?.root.contains(document.activeElement)) return this.opened;
     const item = document.activeElement?.closest?.("[data-key]");
     return item && this.root.contains(item) ? item.dataset.key : null;
   }
 
-  /** Move the focus for the keys j and k. */
-  step(by) {
-    const current = this.focused();
-    if (current === null) return this.focus(this.list.firstVisible());
-    const index = this.list.index.get(current) + by;
-    if (index >= 0 && index < this.list.keys.length) this.focus(this.list.keys[index]);
+  /** Return whether a key moves in the list: arrows scroll a card that has the focus. */
+  walks({ key, target }) {
+    return !key.startsWith("Arrow") || (this.list !== null && !this.root.contains(target) && !target.matches?.("input[type=radio], input[type=range]"));
   }
 
-  /** Select the focused card, or deselect it. */
+  /** Open the next or the previous item. */
+  step(by) {
+    const current = this.list ? this.opened : this.focused();
+    if (current === null) return this.focus(this.keys[0]);
+    if (this.focused() === null) return this.focus(current);
+    const next = this.keys[this.keys.indexOf(current) + by];
+    if (next !== undefined) this.focus(next);
+  }
+
+  /** Select the open item, or deselect it. */
   select() {
-    const element = this.list.element(this.focused());
+    const element = this.list?.shown.get(this.focused());
     if (element) this.selection?.toggle(element);
   }
 
-  /** Open the grants that would have answered the focused request, or close them. */
+  /** Show more of the focused request, or less. */
   explain() {
-    this.list.element(this.focused())?.querySelector(".reasons > summary")?.click();
+    this.cards.get(this.focused())?.querySelector("[data-more]")?.click();
   }
 
-  /** Take back the held answer of an item, or the newest one. */
+  /** Take back the held answer of an item, or the newest one, and open it again. */
   undo(item = this.focused()) {
     const local = item === null ? null : (this.members.underWay(item) ?? null);
-    this.requests.holding?.undo(local?.hold ?? undefined);
+    const hold = this.requests.holding?.undo(local?.hold ?? undefined);
+    if (hold) this.open(this.itemOf(keyOf(hold.rows[0])), { isFocused: true });
   }
 
-  /** Press the focused card's button for a key. */
+  /** Press the focused card's button for a key; what a grant needs is behind *Remember…*. */
   press(name, event) {
     const key = this.focused();
     if (key === null) {
       this.step(1);
       return this.screen?.stir();
     }
-    const button = this.list.element(key)?.querySelector(`[data-answer${name === "send" ? "^" : ""}="${name}"]`);
+    const found = (one) => this.cards.get(key)?.querySelector(`[data-answer${one === "send" ? "^" : ""}="${one}"]`);
+    const button = found(name) ?? (["session", "always"].includes(name) ? found("remember") : null);
     if (button && !this.#isRefused(key, button.dataset.answer, event)) button.click();
   }
 }

@@ -1,58 +1,44 @@
-// The reason for a request in full: the grants that would have answered it, and what else each would have let through.
-// It is fetched when it is opened, and a press answers the request with exactly one of these grants.
+// What else each grant would have let through, by the requests of the last days. It is fetched when *Remember…* is opened.
 
 import { NoConnection, Problem, get, path } from "./api.js";
 import { at } from "./clock.js";
 import { inWords } from "./dangers.js";
 import { announce, button, h, sessionLink } from "./dom.js";
 import { outcomeText } from "./outcomes.js";
-import { planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
-import { REACHES, isSame } from "./why.js";
+import { isSame } from "./why.js";
 
-const NAME_CHARS = 16;
 const SOURCES = { index: "the index of requests", log: "the log" };
 
-/** Fetch the reason and draw it; return whether it could be read. */
-export async function explain(row, page, element, inner) {
-  inner.replaceChildren(h("p", { class: "hint", role: "status" }, "Judging the requests of the last 30 days …"));
-  try {
-    const why = await get(path("/v1/sessions/{}/asks/{}/why", row.session, row.request_id));
-    inner.replaceChildren(...drawn(why, row, page, element));
-    // Buttons have appeared: no press of before counts for them, nor one in the next microtask.
-    page.screen?.changeFoot(element);
-    announce(why.refused === null ? why.choices.map((one) => `${REACHES[one.reach]}: ${counted(one, why).join("")}`).join(" ") : "No grant would have answered this.");
-    return true;
-  } catch (error) {
+/** Return what the chosen grant would have let through; it is fetched once for a card. */
+export function explained(row, chosen, page, element) {
+  const inner = h("div", { class: "explained" }, h("p", { class: "hint", role: "status" }, "Judging the requests of the last 30 days …"));
+  element.why ??= get(path("/v1/sessions/{}/asks/{}/why", row.session, row.request_id));
+  element.why.then((why) => {
+    inner.replaceChildren(...drawn(why, row, chosen, page));
+    announce(inner.querySelector(".counted")?.textContent ?? "");
+  }, (error) => {
     if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
-    inner.replaceChildren(h("p", { class: "warning", role: "status" }, `This could not be read: ${error.message}. Close it and open it again.`));
+    element.why = null;
+    inner.replaceChildren(h("p", { class: "warning", role: "status" }, `What else it would let through could not be read: ${error.message}.`));
+  }).then(() => {
+    // The buttons below have moved: no press of before counts for them.
     page.screen?.changeFoot(element);
-    return false;
-  }
+  });
+  return inner;
 }
 
-function drawn(why, row, page, element) {
+function drawn(why, row, chosen, page) {
   if (why.digest !== row.digest) return [h("p", { class: "warning" }, "The request has changed since it was shown. Read it again.")];
   if (why.refused !== null) return [h("p", { class: "hint" }, "No grant would have answered it: ", ...reveal(why.refused), ".")];
+  const one = why.choices.find(({ entries }) => isSame(entries, chosen.patterns));
   return [
-    h("ul", { class: "offered" }, ...why.choices.map((one) => choice(one, { why, row, page, element }))),
+    one ? h("p", { class: one.rejected ? "counted rejected" : "counted" }, ...counted(one, why).map((piece) => (piece === why.project ? h("bdi", {}, ...reveal(piece)) : piece))) : null,
+    one?.suggested ? h("p", { class: "warning" }, "Suggested by the agent.") : null,
+    one ? examples(one, page) : null,
     why.rule ? ruleForFile(why.rule) : null,
     h("p", { class: "hint" }, basis(why.past)),
   ].filter(Boolean);
-}
-
-function choice(one, { why, row, page, element }) {
-  const label = REACHES[one.reach] ?? REACHES.all;
-  return h("li", { class: one.wide ? "wide" : null },
-    h("p", { class: "offer-name" },
-      h("b", {}, label),
-      one.smallest ? h("span", { class: "chip" }, "smallest") : null,
-      one.wide ? h("span", { class: "chip broad" }, "broad") : null,
-      one.suggested ? h("span", { class: "chip broad" }, "suggested by the agent") : null,
-      ...(one.name ? [h("span", {}, ...reveal(one.name))] : one.entries.map((entry) => h("code", {}, ...reveal(entry))))),
-    h("p", { class: one.rejected ? "counted rejected" : "counted" }, ...counted(one, why).map((piece) => (piece === why.project ? h("bdi", {}, ...reveal(piece)) : piece))),
-    examples(one, page),
-    page.mayAnswer && !planOf(row) && !questionsOf(row).length ? answers(one, label, { why, row, page, element }) : null);
 }
 
 /** Return the count of a choice as the pieces of a sentence; the project, which others name, is one of them. */
@@ -71,20 +57,6 @@ function examples(one, page) {
     h("small", { class: past.outcome === "rejected" || past.outcome === "corrected" ? "no" : null }, past.outcome ? outcomeText(past, page.me.name) : "Waiting", ", ", at(past.asked_at), ", "),
     sessionLink(past.session, past.version)));
   return h("details", { class: "examples", open: one.rejected > 0 }, h("summary", {}, `${rows.length} example${rows.length === 1 ? "" : "s"}`), h("ul", {}, ...rows));
-}
-
-/** Return the buttons: each answers the request with this grant, within its bounds. */
-function answers(one, label, { why, row, page, element }) {
-  const isProject = why.scope === "project";
-  const where = !isProject ? "" : why.project.length > NAME_CHARS ? " in this project" : ` in ${why.project}`;
-  const long = isProject ? "always" : "session";
-  const patterns = isSame(one.entries, row.always) ? null : one.entries;
-  const say = (text, answer) => button(text, () => page.answer(element.key, { ...answer, patterns }), { kind: "small", "aria-label": `${text}: allow ${label}`, data: { answer: "grant" } });
-  return h("div", { class: "buttons", role: "group", "aria-label": `Allow ${label}` },
-    say("This session", { reply: "session" }),
-    say(`1 hour${where}`, { reply: long, expires: "1h" }),
-    say(`5 more calls${where}`, { reply: long, uses: 5 }),
-    isProject ? say(`Always${where}`, { reply: "always" }) : null);
 }
 
 /** Return the smallest rule of the dialect, to be copied into a file by a person. */

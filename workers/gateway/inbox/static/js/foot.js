@@ -1,18 +1,14 @@
-// The foot of a card: the answer buttons, the grant that an answer would create, and the progress of the answer.
+// The foot of a card: the answer buttons, their forms, and the progress of the answer.
 
 import { approvalsLine, approveLabel, hasApproved, isAsker } from "./approvals.js";
-import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
 import { holdSeconds } from "./holding.js";
-import { ANSWERS, LABELS, capital } from "./labels.js";
-import { revealIn } from "./what.js";
+import { ANSWERS, LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { answered, choices, planOf, questionsOf } from "./question.js";
-import { reveal } from "./reveal.js";
-import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
-
-const NAME_CHARS = 24;
+import { remembering } from "./remembering.js";
+import { rejectionTakesAlong, whatIsGranted } from "./why.js";
 
 /** Return the words for an answer to a request. */
 function verb(answer, row) {
@@ -51,51 +47,59 @@ function answering(row, local, page, element) {
   const draft = page.draftOf(key);
   const problem = local?.phase === "failed" ? problemText(local, row, page) : null;
   const note = local?.note ? status(local.note, "warn", local.offer ? button(local.offer.text, local.offer.act, { kind: "small" }) : null) : null;
-  if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
-  if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
-  if (row.approvals) return [problem, note, ...approving(row, page, element)].filter(Boolean);
-  if (questionsOf(row).length) return [problem, note, ...answeringQuestions(row, draft, page, element)].filter(Boolean);
-  const { choices: granted, reach } = whatIsGranted(row);
-  const isPlan = planOf(row) !== null;
-  const isOffered = granted.length > 0 && !isPlan;
-  const chosen = granted[draft.choice ?? firstChoice(granted)] ?? granted[0];
-  const say = (reply) => () => page.answer(key, { reply, ...(reply === "once" ? {} : boundsOf(draft, chosen)) });
-  const mode = (name) => () => {
-    draft.mode = name;
+  const form = { reject: rejecting, edit: editing, remember: remembering }[draft.mode];
+  if (form) return [problem, form(row, draft, page, element)].filter(Boolean);
+  const lockHolder = row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null;
+  const inner = row.approvals ? approving(row, lockHolder, page, element) : questionsOf(row).length ? answeringQuestions(row, draft, page, element) : [lockHolder, allowing(row, page, element)];
+  return [problem, note, ...inner, hasApproved(row, page.me) ? null : lockNote(page, element)].filter(Boolean);
+}
+
+/** Return the button that opens a form of the foot. */
+function modeButton(text, mode, members, page, element) {
+  const open = () => {
+    page.draftOf(element.key).mode = mode;
     element.refoot();
-    element.querySelector("textarea")?.focus();
+    element.querySelector(".form > textarea")?.focus();
   };
-  return [
-    problem, note,
-    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, `${capital(LABELS.only_once)}.`),
-    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
-    h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
-      button(isPlan ? "Go ahead" : ANSWERS.once, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      isOffered ? button(ANSWERS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
-      isOffered ? button(alwaysLabel(row, page.releasedBy([row], chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
-      button(`${ANSWERS.reject}…`, mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
-      canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
-    lockNote(page, element),
-  ].filter(Boolean);
+  return button(`${text}…`, open, { "aria-keyshortcuts": members.key, kind: members.kind, data: { answer: mode } });
+}
+
+export function rejectButton(text, page, element) {
+  return modeButton(text, "reject", { kind: "reject", key: "r" }, page, element);
+}
+
+export function rememberButton(text, page, element) {
+  return modeButton(text, "remember", { kind: "more", key: "s a" }, page, element);
+}
+
+function allowing(row, page, element) {
+  const isPlan = planOf(row) !== null;
+  const isRemembered = whatIsGranted(row).choices.length > 0 && !isPlan;
+  return h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
+    button(isPlan ? "Go ahead" : ANSWERS.once, () => page.answer(element.key, { reply: "once" }), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+    isRemembered ? rememberButton("Remember", page, element) : null,
+    rejectButton(ANSWERS.reject, page, element),
+    canEdit(row) && !isPlan ? modeButton("Edit", "edit", { kind: "quiet", key: "e" }, page, element) : null,
+    moreButton(element));
+}
+
+/** Return the button that shows what else is known of the request, below its answers. */
+export function moreButton(element) {
+  const isOpen = !element.more.hidden;
+  return button(isOpen ? "Less" : "More", () => element.more.toggle(), { kind: "quiet", "aria-keyshortcuts": "w", "aria-expanded": String(isOpen), data: { more: "" } });
 }
 
 /** Return the foot of a request that several people must approve: each of them only this call. */
-function approving(row, page, element) {
-  const key = element.key;
-  const isDone = hasApproved(row, page.me);
-  const reject = () => {
-    page.draftOf(key).mode = "reject";
-    element.refoot();
-    element.querySelector("textarea")?.focus();
-  };
+function approving(row, lockHolder, page, element) {
+  const mayApprove = !hasApproved(row, page.me) && !isAsker(row, page.me);
   return [
     approvalsLine(row, page.me, element),
     isAsker(row, page.me) ? h("p", { class: "granting" }, "Your own yes does not count: it is your agent that asks.") : null,
-    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
+    lockHolder,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
-      isDone || isAsker(row, page.me) ? null : button(approveLabel(row), () => page.answer(key, { reply: "once" }), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      button(`${ANSWERS.reject}…`, reject, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
-    isDone ? null : lockNote(page, element),
+      mayApprove ? button(approveLabel(row), () => page.answer(element.key, { reply: "once" }), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }) : null,
+      rejectButton(ANSWERS.reject, page, element),
+      moreButton(element)),
   ];
 }
 
@@ -124,34 +128,9 @@ function answeringQuestions(row, draft, page, element) {
     h("div", { class: "form" }, ...choices(row, draft, element)), missing,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button("Answer", submit, { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      button(`${ANSWERS.reject}…`, () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea")?.focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
-    lockNote(page, element),
+      rejectButton(ANSWERS.reject, page, element),
+      moreButton(element)),
   ];
-}
-
-/** Return the exact scope of a grant by *session* or *always*: the choices, and the present one. */
-export function granting(row, granted, chosen, { reach, where = "in this session", draft, element }) {
-  const name = `reach-${element.key}`;
-  const choice = (one, index) => h("label", { class: one.wide ? "wide" : null },
-    h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
-  return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
-    granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
-    draft.patterns === undefined ? h("p", {}, "A grant also allows ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
-      reach === "this session" ? `, ${where}.` : [`: ${where}, or in all of `, ...reveal(reach), "."]) : ownPatterns(draft),
-    boundsForm(draft, chosen, element),
-    chosen.still.length ? h("p", { class: "warning still-asked" }, `${capital(LABELS.still_asks)}: `, ...reveal(chosen.still.join("; ")), ".") : null,
-    chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
-}
-
-/** Return the text of *always*; `count` is how many other requests it is known to release. */
-export function alwaysLabel(row, count = 0) {
-  if (row.always_scope !== "project") return `${ANSWERS.always} in this session`;
-  const more = count ? `: releases ${count} more` : "";
-  return row.project.length > NAME_CHARS ? `${ANSWERS.always} in this project${more}` : [`${ANSWERS.always} in `, h("i", {}, ...reveal(row.project)), more];
-}
-
-function listed(row, patterns) {
-  return patterns.flatMap((pattern, index) => [index ? ", " : null, h("code", {}, ...revealIn(row, pattern))]);
 }
 
 function rejecting(row, draft, page, element) {
@@ -184,7 +163,8 @@ function editing(row, draft, page, element) {
   return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "The edited call may run once, unless a rule denies it."), h("div", { class: "buttons" }, submit, back(draft, element)));
 }
 
-function back(draft, element) {
+/** Return the button that leaves a form of the foot. */
+export function back(draft, element) {
   return button("Back", () => { draft.mode = null; element.refoot(); element.focus({ preventScroll: true }); }, { kind: "quiet", data: { answer: "back" } });
 }
 

@@ -2,8 +2,9 @@
 
 import { boundsOf } from "./bounds.js";
 import { button, h } from "./dom.js";
-import { alwaysLabel, granting, heldStatus, status } from "./foot.js";
+import { back, heldStatus, rejectButton, rememberButton, status } from "./foot.js";
 import { ANSWERS } from "./labels.js";
+import { alwaysLabel, granting } from "./remembering.js";
 import { reveal } from "./reveal.js";
 import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
@@ -34,14 +35,16 @@ function answering(key, rows, draft, page, element) {
   const { reach } = whatIsGranted(first);
   const say = (reply) => () => page.answer(key, { reply, ...(reply === "once" ? {} : boundsOf(draft, chosen)) });
   const many = rows.length > 1 ? ` ${rows.length}` : "";
-  return [
-    choices.length ? granting(first, choices, chosen, { reach, where: rows.length > 1 ? "in each session" : "in this session", draft, element }) : h("p", { class: "granting" }, "These can only be allowed once."),
-    h("div", { class: "buttons", role: "group", "aria-label": "Answer all" },
-      button(`Allow${many} once`, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      choices.length ? button(`Allow${many} in ${rows.length > 1 ? "their sessions" : "this session"}`, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
-      choices.length ? button(alwaysLabel(first, page.releasedBy(rows, chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
-      button(`Reject${many}…`, () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea")?.focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
-  ];
+  if (draft.mode === "remember" && choices.length) return [h("div", { class: "form" },
+    granting(first, choices, chosen, { reach, where: rows.length > 1 ? "in each session" : "in this session", draft, element }),
+    h("div", { class: "buttons", role: "group", "aria-label": "Remember" },
+      button(`Allow${many} in ${rows.length > 1 ? "their sessions" : "this session"}`, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }),
+      button(alwaysLabel(first, page.releasedBy(rows, chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }),
+      back(draft, element)))];
+  return [h("div", { class: "buttons", role: "group", "aria-label": "Answer all" },
+    button(`Allow${many} once`, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+    choices.length ? rememberButton(`Remember${many}`, page, element) : null,
+    rejectButton(`Reject${many}`, page, element))];
 }
 
 /** Return the choices of a grant that all of these requests offer, as the first one does. */
@@ -65,5 +68,5 @@ function rejecting(key, rows, draft, page, element) {
   };
   text.addEventListener("input", () => { draft.text = text.value; show(); });
   show();
-  return h("div", { class: "form" }, text, effect, h("div", { class: "buttons" }, submit, button("Back", () => { draft.mode = null; element.refoot(); element.focus({ preventScroll: true }); }, { kind: "quiet", data: { answer: "back" } })));
+  return h("div", { class: "form" }, text, effect, h("div", { class: "buttons" }, submit, back(draft, element)));
 }

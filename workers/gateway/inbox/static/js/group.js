@@ -4,12 +4,12 @@
 import { at, serverNow, spell } from "./clock.js";
 import { extendButton } from "./card.js";
 import { h, sessionLink } from "./dom.js";
+import { effectSign } from "./effects.js";
 import { isOffered } from "./extending.js";
 import { groupFoot } from "./group-foot.js";
 import { LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { reveal, revealMarked } from "./reveal.js";
-import { selectBox } from "./selecting.js";
 import { differing } from "./shape.js";
 import { keyOf } from "./store.js";
 import { revealIn, whatRuns } from "./what.js";
@@ -28,8 +28,8 @@ export function groupCard(group, page) {
   const differ = differing(rows);
   const lines = rows.map((row, index) => line(row, differ[index], page));
   const element = h("article", { class: "card group", tabindex: "0", "aria-label": `${rows.length} alike: ${first.permission}` },
-    h("header", { class: "head" }, page.selection ? selectBox(page, () => element) : null,
-      h("h2", { class: "title" }, h("span", { class: "alike" }, `${rows.length} alike`), h("span", { class: "permission" }, ...revealIn(first, first.permission)),
+    h("header", { class: "head" },
+      h("h2", { class: "title" }, effectSign(first), h("span", { class: "alike" }, `${rows.length} alike`), h("span", { class: "permission" }, ...revealIn(first, first.permission)),
         first.tool_name && first.tool_name !== first.permission ? h("span", { class: "tool" }, ...revealIn(first, first.tool_name)) : null,
         first.project ? h("span", { class: "asker" }, ...reveal(first.project)) : null),
       h("span", { class: "time" }, extend, left)),

@@ -46,9 +46,11 @@ class Holding {
     return true;
   }
 
-  /** Take an answer back; the newest one if none is named. */
+  /** Take an answer back, the newest one if none is named; return it, or null. */
   undo(hold = [...this.held].at(-1)) {
-    if (hold && this.held.has(hold)) this.#back(hold, null);
+    if (!hold || !this.held.has(hold)) return null;
+    this.#back(hold, null);
+    return hold;
   }
 
   /** Return the requests for which an answer is still held: others may have been answered elsewhere. */

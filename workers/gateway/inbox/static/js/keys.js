@@ -3,13 +3,13 @@
 import { byId, h } from "./dom.js";
 
 const HELP = [
-  ["j / k", "next, previous request"],
+  ["j / k, ↓ / ↑", "next, previous request"],
   ["o", "allow once"],
-  ["s", "allow in this session"],
-  ["a", "always allow"],
+  ["s s", "remember: allow in this session"],
+  ["a a", "remember: always allow"],
   ["r", "reject, with optional instructions"],
   ["e", "edit what will run"],
-  ["w", "why: the grants that would have answered it"],
+  ["w", "more of it: why you are asked, where it comes from"],
   ["x", "select, to answer several at once"],
   ["+", "five minutes more, while you think"],
   ["u", "undo, while the answer is held"],
@@ -23,6 +23,7 @@ const HELP = [
 const ANSWERS = { o: "once", s: "session", a: "always", r: "reject", e: "edit" };
 const PLACES = { i: "/", s: "/sessions", g: "/grants" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
+const WALKS = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 };
 const CHORD_MS = 1200;
 
 let chordAt = -Infinity;
@@ -34,7 +35,7 @@ export function listenToKeys({ deck, step, go }) {
     const isWriting = event.target.matches?.("input:not([type=radio]):not([type=range]), textarea, select");
     if (event.ctrlKey) return event.key === "Enter" && isWriting ? send(event, deck()) : undefined;
     if (event.key === "Escape") return goBack(event);
-    if (isWriting || event.repeat || byId("help")?.open) return;
+    if (isWriting || (event.repeat && !WALKS[event.key]) || byId("help")?.open) return;
     const isChord = performance.now() - chordAt < CHORD_MS;
     chordAt = -Infinity;
     if (isChord && PLACES[event.key]) go(PLACES[event.key]);
@@ -42,7 +43,7 @@ export function listenToKeys({ deck, step, go }) {
     else if (event.key === "?") showHelp();
     else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
     else if (STEPS[event.key] && step() && !event.target.matches?.("input")) step()(STEPS[event.key]);
-    else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
+    else if (WALKS[event.key] && deck()?.walks(event)) deck().step(WALKS[event.key]);
     else if (event.key === "+" && deck()) deck().extend();
     else if (event.key === "u" && deck()) deck().undo();
     else if (event.key === "x" && deck()) deck().select();

@@ -40,11 +40,6 @@ export const EFFECTS = {
   "irreversible": "cannot be undone",
 };
 
-/** Return how far the call of a row can be taken back, in words; where that is not recorded, the worst. */
-export function effectWords({ effect }) {
-  return EFFECTS[effect] ?? EFFECTS.irreversible;
-}
-
 export const DANGERS = {
   "runs-downloaded": "runs downloaded code",
   "privileges": "other rights",

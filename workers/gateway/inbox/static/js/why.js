@@ -36,6 +36,14 @@ function distinct(rules) {
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
 }
 
+/** Return where a call runs: its folder and its project; null for one without either. */
+export function place(row) {
+  if (!row.cwd && !row.project) return null;
+  return h("p", { class: "place" },
+    row.cwd ? h("code", {}, ...revealIn(row, row.cwd)) : null, row.cwd && row.project ? " · " : null,
+    row.project ? h("span", { class: "project" }, ...reveal(row.project)) : null);
+}
+
 /** Return the asking session with its parents, root first, the folder of the call, and with `isLinked` the request's page. */
 export function where(row, isLinked = true) {
   const tree = [...(row.lineage ?? []), row.session];

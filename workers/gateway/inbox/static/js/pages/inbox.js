@@ -1,4 +1,5 @@
-// The inbox: all pending requests, the dangerous ones first, and recently settled ones.
+// The inbox: a list of all pending requests, the dangerous ones first, and beside it the card of the one that is open. On
+// a narrow page list and card take turns, and the browser's Back leads to the list.
 
 import { NoConnection, Problem, get, path } from "../api.js";
 import { Deck } from "../deck.js";
@@ -6,7 +7,7 @@ import { filterOf } from "../filtering.js";
 import { keepOrder, keptOrder } from "../order-setting.js";
 import { ORDERS } from "../ordering.js";
 import { ago, everySecond } from "../clock.js";
-import { button, h, sessionLink } from "../dom.js";
+import { button, byId, h, sessionLink } from "../dom.js";
 import { inOneLine } from "../what.js";
 import { forgetUndelivered, undelivered } from "../undelivered.js";
 import { outcomeKind, outcomeText } from "../outcomes.js";
@@ -22,14 +23,24 @@ export function show(main, app) {
   const all = button("", () => deck.selection.chooseAll(deck.selection.readOf(deck.listed)), { kind: "small", hidden: true });
   const heading = h("h1", {}, "Waiting for you");
   const count = h("p", { class: "summary" });
-  const feed = h("div", { class: "deck", "aria-label": "Pending requests" });
+  const rows = h("ul", { class: "rows", "aria-label": "Pending requests" });
+  const card = h("div", { class: "deck", role: "group", "aria-label": "The open request" });
+  const toList = h("button", { type: "button", class: "to-list button quiet", onclick: () => leaveCard() }, "‹ List");
+  const position = h("span", { class: "hint" });
   const empty = h("div", { class: "empty-state", hidden: true });
   const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
   const unsent = h("div", { class: "unsent-texts", hidden: true });
   const lines = h("ol", { class: "lines" });
-  main.append(h("div", { class: "inbox" },
-    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, unsent, empty, feed),
-    h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
+  const element = h("div", { class: "inbox" },
+    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, unsent, empty, rows),
+    h("section", { class: "opened", "aria-label": "Request" }, h("div", { class: "card-head" }, toList, position), card),
+    h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines));
+  main.append(element);
+  // The list fills the window below the page's head, whose height changes with a selection.
+  const sizing = new ResizeObserver(() => element.style.setProperty("--head", `${byId("top").offsetHeight}px`));
+  sizing.observe(byId("top"));
+  const narrow = matchMedia("(max-width: 960px)");
+  let listTop = 0;
 
   const drawAll = () => {
     const keys = deck.selection?.readOf(deck.listed) ?? [];
@@ -44,16 +55,29 @@ export function show(main, app) {
   };
   filter.value = new URLSearchParams(location.search).get("find") ?? "";
   search();
-  const deck = new Deck(feed, {
+  const deck = new Deck(card, {
     requests: app.requests,
     me: app.me,
-    isGrouping: true,
+    rows,
+    isNarrow: () => narrow.matches,
     wanted: (row) => isWanted(row),
     order: ORDERS[order.value].compare,
+    onopen: (place, isAuto) => {
+      const isFirst = !element.hasAttribute("data-open");
+      if (place && isFirst) listTop = scrollY;
+      element.toggleAttribute("data-open", place !== null);
+      if (place === null && narrow.matches) setTimeout(() => scrollTo(0, listTop));
+      if (place === (location.hash || null) || (isAuto && place)) return;
+      // Back leads from a card that was opened in the list of a narrow page to that list, and nowhere else.
+      const isStep = narrow.matches && place !== null && isFirst;
+      history[isStep ? "pushState" : "replaceState"]({ isStep: isStep || history.state?.isStep }, "", location.pathname + location.search + (place ?? ""));
+    },
     onchange: (waiting, shown) => {
       const all = app.requests.rows.size;
       count.textContent = waiting === all ? (all ? String(all) : "") : `${waiting} of ${all}`;
       empty.hidden = shown > 0;
+      element.classList.toggle("is-empty", !shown);
+      position.textContent = waiting > 1 ? `${waiting} waiting` : "";
       if (!shown) drawEmpty(empty, words, app);
     },
   });
@@ -84,7 +108,16 @@ export function show(main, app) {
   });
   drawLines();
   tellUndelivered(app);
-  const seeAsked = () => seeRequest(app, deck);
+  const leaveCard = () => {
+    if (history.state?.isStep) history.back();
+    else deck.open(null);
+  };
+  const seeAsked = () => {
+    if (location.hash) seeRequest(app, deck);
+    else if (narrow.matches) deck.open(null);
+  };
+  const turn = () => deck.draw();
+  narrow.addEventListener("change", turn);
   addEventListener("hashchange", seeAsked);
   seeAsked();
   return {
@@ -92,7 +125,9 @@ export function show(main, app) {
     title: "Permissions",
     leave: () => {
       stop();
+      sizing.disconnect();
       removeEventListener("hashchange", seeAsked);
+      narrow.removeEventListener("change", turn);
       app.requests.removeEventListener("change", drawLines);
       app.requests.removeEventListener("change", drawLeft);
       app.requests.drafts.removeEventListener("change", drawLeft);
@@ -137,7 +172,7 @@ function seeRequest(app, deck) {
   if (!session || !request) return;
   const key = keyOf({ session, request_id: request });
   const see = () => {
-    if (app.requests.rows.has(key)) deck.focus(key);
+    if (app.requests.rows.has(key)) deck.open(deck.itemOf(key), { isFocused: true });
     else if (app.live.state === "connecting" || app.live.state === "offline") return;
     else arrived(app, key);
     app.requests.removeEventListener("change", see);

@@ -53,7 +53,7 @@ class SessionPage {
       more.hidden = shown <= CARDS_SHOWN;
       more.replaceChildren(`${shown - CARDS_SHOWN} more: `, link(`/?find=${encodeURIComponent(this.id)}`, {}, "all of them in the inbox"));
     } });
-    this.list = new WindowedList(this.events, { estimate: ROW_PX, fixed: true, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want("list", from + 1, to) });
+    this.list = new WindowedList(this.events, { height: ROW_PX, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want("list", from + 1, to) });
     this.#listen();
     this.look();
     this.stopBeing = this.app.me.role === "auditor" ? null : this.app.presence.inSession(this.id);
@@ -220,7 +220,7 @@ class SessionPage {
     for (const one of new Set([before, version])) if (one !== null) this.list.refresh(String(one));
     if (version !== null) {
       const isSeen = this.list.element(String(version))?.getBoundingClientRect();
-      if (!isOwn || !isSeen || isSeen.top < this.slider.element.getBoundingClientRect().bottom || isSeen.bottom > innerHeight) this.list.reveal(String(version), { block: "center" });
+      if (!isOwn || !isSeen || isSeen.top < this.slider.element.getBoundingClientRect().bottom || isSeen.bottom > innerHeight) this.list.reveal(String(version));
     }
     if (version !== null) this.missing = null;
     this.#say();
@@ -273,7 +273,7 @@ class SessionPage {
 
   /** Keep the event of a link in the middle while the page loads, until somebody scrolls. */
   #stay() {
-    if (this.version !== null && this.summary && !this.isUsed) this.list.reveal(String(this.version), { block: "center" });
+    if (this.version !== null && this.summary && !this.isUsed) this.list.reveal(String(this.version));
   }
 
   #say() {
