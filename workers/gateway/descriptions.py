@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
-from operator import is_
+from itertools import islice
+from operator import attrgetter, is_
 from typing import Any, Final
 
 import msgspec
@@ -19,14 +20,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ledger import Ledger
-from ledger.client.results import Pending, Result
+from ledger.client.results import Pending, Result, pending_of, result_of
 from ledger.log.fold_cache import cache_bytes
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.decision import records_clients
 from ledger.session.signed_claims import always_scope
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import decider_of
+from ledger.session.would_run import cut, would_run
 from ledger.session.would_run.description import describe_request
+from ledger.session.would_run.members import one_line
 from projections.sessions import summary_of
 from workers.presentation.moments import online
 
@@ -41,6 +44,9 @@ MARKS_MAX: Final = 4000
 
 KEPT_COUNT: Final = 512
 """Trees that are kept, encoded: more than one token may have pending. Where each list parsed them anew, nobody could answer."""
+
+CALL_CHARS: Final = 80
+"""Characters of a call among the last ones of a session."""
 
 Node = dict[str, Any] | str
 """A text, or `{"tag", "children"}`; a link has its `href`, an item of a numbered list its `number`, code its `info`."""
@@ -242,6 +248,29 @@ def session_row(state: SessionState) -> Row:
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
+    }
+
+
+def last_calls(state: SessionState, count: int) -> list[Row]:
+    """Return the calls that were asked or that ended last, the newest first: each in words, and how it ended."""
+    ids = [one.request.request_id for one in islice(state.settled.newest(), count)]
+    ids += [one.request.request_id for one in pending_of(state)[-count:]]
+    results = sorted((result_of(state, one) for one in ids), key=attrgetter("version"), reverse=True)[:count]
+    return [_call_row(one) for one in results]
+
+
+def _call_row(result: Result) -> Row:
+    found = would_run(result.request)
+    return {
+        "request_id": result.request_id,
+        "permission": result.request.permission,
+        "would_run": cut(one_line(", ".join(found.texts)), CALL_CHARS),
+        **({"names_tool": True} if found.names_tool == result.request.permission else {}),
+        "outcome": result.outcome,
+        "reply": result.reply,
+        "by": result.by.name,
+        "decided_by": None if result.settled is None else decider_of(result.settled),
+        "at": result.at,
     }
 
 

@@ -78,6 +78,46 @@ async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(
     await expect(ann.row("git status")).to_contain_text("Allowed by you (once)")
 
 
+# What a finger reaches of each control that is wholly on the screen: from the middle of it up and down.
+SMALL = """() => {
+  const found = [];
+  const top = document.getElementById("top").getBoundingClientRect().bottom;
+  for (const one of document.querySelectorAll("a, button, select, textarea, input, summary")) {
+    const target = one.matches("input[type=radio], input[type=checkbox]") ? (one.closest("label") ?? one) : one;
+    const box = target.getClientRects()[0];
+    if (!box || box.width < 2 || box.bottom > innerHeight - 30 || (box.top < top + 30 && !one.closest("#top"))) continue;
+    const x = box.left + Math.min(box.width / 2, 60);
+    const isHit = (y) => {
+      const hit = document.elementFromPoint(x, y);
+      return hit !== null && (target.contains(hit) || hit.contains(target) && hit.closest("a, button, label") === target);
+    };
+    const middle = (Math.max(0, box.top) + box.bottom) / 2;
+    // What is high enough may be half behind something that stays on the screen.
+    if (!isHit(middle) || target.getBoundingClientRect().height >= 44) continue;
+    let [from, to] = [middle, middle];
+    while (middle - from < 30 && isHit(from - .5)) from -= .5;
+    while (to - middle < 30 && isHit(to + .5)) to += .5;
+    if (to - from < 43) found.push(`${to - from} px: ${one.tagName} ${one.className} ${(one.textContent || one.name).slice(0, 40)}`);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.slow
+async def test_on_a_phone_every_target_is_44_px_high(inbox: Inbox) -> None:
+    await seed(inbox)
+    ann = await inbox.visit("ann", role="admin", **{**PHONE, "viewport": {"width": 390, "height": 844}})
+    found: set[str] = set()
+    for place in PLACES:
+        await ann.go(place)
+        await settled(ann.page)
+        await ann.page.wait_for_timeout(500)
+        for top in (0, 600):
+            await ann.page.evaluate("top => scrollTo(0, top)", top)
+            found |= {f"{place}: {one}" for one in await ann.page.evaluate(SMALL)}
+    assert found == set()
+
+
 async def test_without_motion_where_people_want_none(inbox: Inbox) -> None:
     await seed(inbox)
     ann = await inbox.visit("ann", reduced_motion="reduce")
@@ -128,6 +168,7 @@ async def test_an_auditor_is_never_present(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
     eve = await inbox.visit("eve", "/sessions/ses_1", role="auditor")
+    await eve.page.locator(".fold-waiting summary").click()
     await expect(eve.card("git push")).to_be_visible()
     assert await session.present() == ()
 

@@ -14,6 +14,7 @@ async def locked(inbox: Inbox) -> tuple[Session, Visitor, Visitor]:
     await session.submit("bash", ["git push"], request_id="r1")
     ann = await inbox.visit("ann", "/sessions/ses_1")
     await expect(ann.page.locator(".moment")).to_contain_text("ann holds the input lock")
+    await ann.page.locator(".fold-waiting summary").click()
     return session, ann, await inbox.visit("bob")
 
 

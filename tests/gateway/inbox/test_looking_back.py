@@ -85,7 +85,7 @@ async def test_the_axis_draws_deadlines_where_they_lie_and_what_an_answer_took_a
     await expect(axis.locator(".branch.good")).to_have_count(1)
     # Of the one that waits: the line to its deadline, which lies ahead of the last event, and what is left of it.
     await expect(axis.locator(".left-text")).to_have_text("23h 59m")
-    ahead, due = await axis.locator(".unprojected").bounding_box(), await axis.locator(".deadline").bounding_box()
+    ahead, due = await axis.locator(".ahead").bounding_box(), await axis.locator(".deadline").bounding_box()
     assert ahead
     assert due
     assert ahead["x"] < due["x"] < ahead["x"] + ahead["width"]
@@ -121,6 +121,14 @@ async def test_what_waits_in_a_session_can_be_answered_on_its_page_and_the_page_
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
     ann = await inbox.visit("ann", "/sessions/ses_1")
+    line = ann.page.locator(".fold-waiting summary")
+    await expect(line).to_have_text("1 waiting: bash git push")
+    # The history comes first: the cards are there when somebody opens them.
+    await expect(ann.page.locator("article.card")).to_have_count(0)
+    await expect(ann.page.get_by_role("link", name="In the inbox")).to_have_attribute(
+        "href", "/?find=session%3A%22ses_1%22"
+    )
+    await line.click()
     await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     await expect(ann.page.locator(".event.good")).to_have_count(1)
@@ -154,6 +162,48 @@ async def test_past_sessions_are_found_by_project_agent_person_outcome_and_date(
     assert ann.page.url.endswith("/sessions?outcome=denied")
     await names.first.click()
     await expect(ann.page.get_by_role("heading", name="ses_other")).to_be_visible()
+
+
+async def test_a_sessions_row_says_who_worked_where_and_how_its_last_calls_ended(inbox: Inbox) -> None:
+    await story(inbox)
+    waiting = await inbox.session("ses_waiting", project="bank", agent="audit", parent="ses_story")
+    await waiting.submit("bash", ["rm x"], request_id="w1")
+    await waiting.submit("bash", ["git push"], request_id="w2")
+    await inbox.project()
+    ann = await inbox.visit("ann", "/sessions")
+    rows = ann.page.locator(".session-row")
+    calls = rows.nth(1).locator(".last-calls li")
+    await expect(calls).to_have_text(
+        [
+            "bash git pushRejected by you",
+            "bash npm testAllowed by you (session)",
+            "bash npm installAllowed by you (session)",
+        ]
+    )
+    await expect(rows.first.locator(".last-calls li")).to_have_text(["bash git pushWaiting", "bash rm xDenied by rule"])
+    # Whatever is named leads to it.
+    places = await rows.first.locator("a").evaluate_all("links => links.map((one) => one.getAttribute('href'))")
+    assert places == [
+        "/sessions?agent=audit",
+        "/sessions?project=bank",
+        "/?find=session%3A%22ses_waiting%22",
+        "/requests/w2?session=ses_waiting",
+        "/requests/w1?session=ses_waiting",
+        "/sessions/ses_waiting",
+        "/sessions/ses_story",
+    ]
+    await rows.first.get_by_role("link", name="bank").click()
+    await expect(rows).to_have_count(1)
+    await expect(ann.page.get_by_label("Project")).to_have_value("bank")
+
+
+async def test_a_grant_leads_to_the_request_that_made_it(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["npm test"], always=["npm *"], request_id="r1")
+    await session.reply("r1", "session", actor="ann")
+    ann = await inbox.visit("ann", "/grants")
+    await ann.page.locator(".grant").get_by_role("link", name="r1").click()
+    await expect(ann.page.get_by_text("Allowed by you (session)")).to_be_visible()
 
 
 async def test_a_revoked_grant_is_gone_at_once(inbox: Inbox) -> None:

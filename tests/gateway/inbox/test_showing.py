@@ -204,6 +204,9 @@ async def test_a_question_is_answered_by_choosing_and_the_agent_gets_what_was_ch
     await session.submit_tool("AskUserQuestion", {"questions": QUESTIONS}, request_id="r1")
     ann = await inbox.visit("ann")
     card = ann.card("Which one?")
+    # The choices come first, and nothing tells what they are in the call's input.
+    await expect(card.locator(".what")).to_be_hidden()
+    await expect(card).not_to_contain_text("multiSelect")
     await card.get_by_role("button", name="Answer").click()
     await expect(card).to_contain_text("Choose an answer to each question first")
     assert (await session.result("r1")).outcome is None

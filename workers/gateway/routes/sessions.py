@@ -26,7 +26,7 @@ from projections import queries
 from projections.sentences import timeline_page
 from projections.sessions import Latest
 from workers.gateway.bodies import OpenSession, ReasonBody
-from workers.gateway.descriptions import Row, session_row_now
+from workers.gateway.descriptions import Row, last_calls, session_row_now
 from workers.gateway.events.hints import EventSelection
 from workers.gateway.gateway import After, Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.inboxes import scopes_within
@@ -160,6 +160,9 @@ def _matches(row: Row, wanted: SessionFilter, people: Collection[str] | None) ->
 
 VERSION_DIGITS_MAX = 18
 
+CALLS_MAX: Final = 10
+"""Last calls of a session in its row."""
+
 
 @put("/v1/sessions/{session:str}", status_code=200, operation_id="open_session")
 async def open_session(
@@ -209,10 +212,16 @@ async def list_sessions(
 
 
 @get("/v1/sessions/{session:str}", operation_id="read_session")
-async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """Return the current state of a session in brief."""
-    found = await gateway.session(session, principal, fresh=True)
-    return await session_row_now(gateway.ledger, found.stream.state)
+async def read_session(
+    session: Id,
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    calls: Annotated[int, QueryParameter(ge=0, le=CALLS_MAX, required=False, description="How many last calls")] = 0,
+) -> Row:
+    """Return the current state of a session in brief; people get the `last_calls` too, where `calls` says how many."""
+    state = (await gateway.session(session, principal, fresh=True)).stream.state
+    last = {"last_calls": last_calls(state, calls)} if calls and principal.role != "agent" else {}
+    return {**await session_row_now(gateway.ledger, state), **last}
 
 
 @post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")

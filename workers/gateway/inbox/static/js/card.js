@@ -8,6 +8,7 @@ import { button, h } from "./dom.js";
 import { effectSign } from "./effects.js";
 import { LABELS, capital } from "./labels.js";
 import { moreOf } from "./more.js";
+import { questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
@@ -25,7 +26,7 @@ export function card(row, page) {
   const gone = h("p", { class: "status warn gone", role: "status", hidden: true });
   const bottom = h("div", { class: "foot" });
   const title = h("h2", { class: "title" },
-    effectSign(row),
+    questionsOf(row).length ? null : effectSign(row),
     h("span", { class: "permission" }, ...revealIn(row, row.permission)),
     row.tool_name && row.tool_name !== row.permission ? h("span", { class: "tool" }, ...revealIn(row, row.tool_name)) : null,
     ...askerOf(row));
@@ -35,8 +36,7 @@ export function card(row, page) {
     gone,
     cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),
-    h("div", { class: "facts" }, place(row), needs(row, page.me)),
-    bottom);
+    ...(questionsOf(row).length ? [h("div", { class: "facts" }, needs(row, page.me)), bottom, place(row)] : [h("div", { class: "facts" }, place(row), needs(row, page.me)), bottom]));
   element.more = h("div", { class: "more-facts", hidden: true });
   element.more.toggle = () => {
     element.more.hidden = !element.more.hidden;

@@ -29,12 +29,12 @@ const REFUSALS = {
 
 export class Deck {
   /**
-   * `wanted(row)` selects the rows, at most `most` of them, and `order` compares them; `rows` is the element of their
+   * `wanted(row)` selects the rows, and `order` compares them; `rows` is the element of their
    * list, beside which one card is open; `isNarrow()` tells whether list and card take turns; `onopen(place, isAuto)`
    * is called with the address of the open card, or null; `onchange(waiting, shown)` with their counts.
    */
-  constructor(root, { requests, me, wanted = () => true, most = Infinity, order = byDeadline, rows = null, isNarrow = () => false, onopen = () => {}, onchange = () => {} }) {
-    Object.assign(this, { root, requests, me, wanted, most, order, isNarrow, onopen, onchange });
+  constructor(root, { requests, me, wanted = () => true, order = byDeadline, rows = null, isNarrow = () => false, onopen = () => {}, onchange = () => {} }) {
+    Object.assign(this, { root, requests, me, wanted, order, isNarrow, onopen, onchange });
     this.arrangement = new Arrangement();
     this.mayAnswer = MAY_ANSWER.includes(me.role);
     this.members = new Members(this);
@@ -283,7 +283,7 @@ export class Deck {
     }
     rows.sort(this.order);
     const isOver = (key) => !this.requests.rows.has(key);
-    const items = this.arrangement.arrange(rows.slice(0, this.most), { isGrouping: this.list !== null, isFixed: (key) => this.#isFixed(key), isOver });
+    const items = this.arrangement.arrange(rows, { isGrouping: this.list !== null, isFixed: (key) => this.#isFixed(key), isOver });
     const index = this.keys.indexOf(this.opened);
     this.keys = items.map(({ key }) => key);
     if (this.list) this.#keepOpen(index);

@@ -44,3 +44,8 @@ export function sessionLink(session, version) {
   const place = `/sessions/${encodeURIComponent(session)}${version ? `#${version}` : ""}`;
   return link(place, { class: "session-link" }, ...reveal(session));
 }
+
+/** Return a link to the sessions of a project, an agent or a person; `member` is the field of their search. */
+export function foundLink(member, name) {
+  return link(`/sessions?${new URLSearchParams({ [member]: name })}`, { class: "session-link" }, ...reveal(name));
+}

@@ -2,9 +2,10 @@
 
 import { NoConnection, Problem, get } from "./api.js";
 import { ago, at } from "./clock.js";
-import { button, h, sessionLink } from "./dom.js";
+import { button, foundLink, h, link, sessionLink } from "./dom.js";
 import { outcomeText } from "./outcomes.js";
 import { reveal } from "./reveal.js";
+import { requestPlace } from "./why.js";
 
 const TYPING_MS = 250;
 const PAGE_COUNT = 20;
@@ -58,8 +59,8 @@ function lagText(lag) {
 function requestRow(one, me) {
   const outcome = one.outcome === "pending" ? "Waiting" : outcomeText(one, me);
   return h("li", { class: "session-row request-row" },
-    h("div", { class: "session-name" }, h("code", {}, ...reveal(one.call)), sessionLink(one.session, one.version)),
-    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.permission].filter(Boolean).join(" · ")),
+    h("div", { class: "session-name" }, link(requestPlace(one), { class: "call" }, h("code", {}, ...reveal(one.call))), sessionLink(one.session, one.version)),
+    h("div", { class: "hint" }, one.project ? ["project ", foundLink("project", one.project), " · "] : null, one.agent ? ["agent ", foundLink("agent", one.agent), " · "] : null, one.permission),
     h("div", { class: "hint" }, outcome, one.reason ? ": " : null, ...(one.reason ? reveal(one.reason) : [])),
     h("div", { class: "hint when", title: `asked ${at(one.asked_at)}` }, ago(one.asked_at)));
 }

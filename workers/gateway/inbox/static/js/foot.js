@@ -30,9 +30,11 @@ export function status(text, kind, ...more) {
   return h("p", { class: `status ${kind}`, role: "status" }, text, ...more);
 }
 
-/** Return the status of an answer that can still be taken back. */
+/** Return the status of an answer that can still be taken back; one to more than this card is taken back in the bar. */
 export function heldStatus(answer, page, key, count = 1) {
-  return status(`${verb(answer, page.rowOf(key))}${count > 1 ? ` (${count})` : ""}: sent within ${holdSeconds()} s. `, "busy", button("Undo", () => page.undo(key), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } }));
+  const isPart = page.members.underWay(key).hold.rows.length > page.members.of(key).length;
+  const undo = isPart ? null : button("Undo", () => page.undo(key), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } });
+  return status(`${verb(answer, page.rowOf(key))}${count > 1 ? ` (${count})` : ""}: sent within ${holdSeconds()} s. `, "busy", ...(undo ? [undo] : []));
 }
 
 function settled(local, page) {

@@ -39,7 +39,7 @@ class Holding {
     const isNear = ends.some((end) => end - serverNow() < ms + SENDING_MS);
     // Browsers let a page ask for a passkey right after a press only.
     if (!ms || isNear || rows.some(isSigned) || !ALLOWS.includes(answer.reply)) return false;
-    const one = { rows, until: Date.now() + ms };
+    const one = { rows, answer, until: Date.now() + ms };
     one.timer = setTimeout(() => this.#leave(one, go), ms);
     this.held.add(one);
     for (const row of rows) this.requests.setLocal(keyOf(row), { phase: "held", answer, row, hold: one, note: null });
@@ -66,6 +66,7 @@ class Holding {
     if (Date.now() > hold.until + OVERSLEPT_MS) return this.#back(hold, "Nothing was sent, because this device slept. Answer again.");
     this.held.delete(hold);
     const rows = this.#still(hold);
+    this.#tell(hold, { isBack: false });
     if (rows.length) go(rows);
   }
 
@@ -73,6 +74,12 @@ class Holding {
     clearTimeout(hold.timer);
     this.held.delete(hold);
     for (const row of this.#still(hold)) this.requests.setLocal(keyOf(row), { phase: "waiting", hold: null, note });
+    this.#tell(hold, { isBack: true, note });
+  }
+
+  /** Tell that an answer is held no more: it leaves, or was taken back. */
+  #tell(hold, how) {
+    this.requests.dispatchEvent(new CustomEvent("unheld", { detail: { hold, ...how } }));
   }
 }
 

@@ -1,10 +1,11 @@
 // The state of a session at a moment: pending requests, grants, clients.
 
-import { button, h } from "./dom.js";
+import { button, h, link } from "./dom.js";
 import { at, serverNow, spell } from "./clock.js";
 import { LABELS } from "./labels.js";
 import { callInRow } from "./what.js";
 import { reveal } from "./reveal.js";
+import { requestPlace } from "./why.js";
 
 /** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. `release` gives a claim back, for who may: `give(one)` does, `pressed` has the claims whose button was pressed once. */
 export function moment(row, isNow, release = null) {
@@ -12,8 +13,8 @@ export function moment(row, isNow, release = null) {
   const { pending, approved, clients, settled } = row.state;
   const { claims } = row;
   return [
-    part("Waiting", pending.length, pending.map((one) => waiting(one, nowMs)), "Nothing waited."),
-    claims.length ? part("Claimed", claims.length, claims.map((one) => claimed(one, isNow ? release : null)), "") : null,
+    part("Waiting", pending.length, pending.map((one) => waiting(one, row.session, nowMs)), "Nothing waited."),
+    claims.length ? part("Claimed", claims.length, claims.map((one) => claimed(one, row.session, isNow ? release : null)), "") : null,
     part("Approved", approved.length, approved.map(approval), "Nothing was approved."),
     online(row, clients),
     h("p", { class: "hint" }, settledText(settled)),
@@ -33,24 +34,29 @@ function part(name, count, items, none) {
     count ? h("ul", {}, ...items.slice(0, 50), count > 50 ? h("li", { class: "hint" }, `and ${count - 50} more`) : null) : h("p", { class: "hint" }, none));
 }
 
+/** Return the words of a call, linked to the page of its request. */
+function callLink(one, session) {
+  return link(requestPlace({ session, request_id: one.request_id }), { class: "call" }, ...callInRow(one));
+}
+
 /** Return a bar from asking to deadline, filled by the elapsed share. */
-function waiting(one, nowMs) {
+function waiting(one, session, nowMs) {
   const begun = Date.parse(one.asked_at);
   const end = one.deadline ? Date.parse(one.deadline) : null;
   const share = end ? Math.max(0, Math.min(1, (nowMs - begun) / Math.max(1, end - begun))) : 0;
   const fill = h("span", { class: "gone-by" });
   fill.style.transform = `scaleX(${share.toFixed(3)})`;
   return h("li", {},
-    ...callInRow(one),
+    callLink(one, session),
     h("span", { class: "deadline", role: "img", "aria-label": `${Math.round(share * 100)} percent of its time gone` }, fill),
     h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : LABELS.no_deadline));
 }
 
 /** Return a call that a runner took and whose end is not recorded. */
-function claimed(one, release) {
+function claimed(one, session, release) {
   const { claim } = one;
   return h("li", {},
-    ...callInRow(one),
+    callLink(one, session),
     h("small", {}, " claimed by ", ...reveal(claim.runner), `, ${at(claim.at)}: may have run`),
     release ? releaseButton(one, release) : null);
 }

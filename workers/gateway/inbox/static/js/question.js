@@ -1,7 +1,9 @@
 // A question of an agent with choices; the chosen options are sent back as the answer.
 
 import { h } from "./dom.js";
-import { reveal } from "./reveal.js";
+import { revealMarked } from "./reveal.js";
+
+const MANY = ["multiSelect", "multiple"]; // what agents call that several options may be chosen
 
 /** Return the questions of a call such as `AskUserQuestion`, or none. */
 export function questionsOf(row) {
@@ -13,8 +15,14 @@ export function questionsOf(row) {
 
 /** Return the texts of a request that the choices show: each after its place in the input and a line feed. */
 export function choiceTexts(row) {
-  const placed = (option, place) => [`${place}.label\n${labelOf(option)}`, `${place}.description\n${option?.description}`];
-  return questionsOf(row).flatMap((one, index) => (one.options ?? []).flatMap((option, at) => placed(option, `questions[${index}].options[${at}]`)));
+  return questionsOf(row).flatMap((one, index) => {
+    const place = `questions[${index}]`;
+    const told = [`${place}.question\n${one.question}`, `${place}.header\n${one.header}`, ...MANY.map((name) => `${place}.${name}\n${one[name] === true}`)];
+    return [...told, ...(one.options ?? []).flatMap((option, at) => {
+      const own = `${place}.options[${at}]`;
+      return typeof option === "string" ? [`${own}\n${option}`] : [`${own}.label\n${labelOf(option)}`, `${own}.description\n${option?.description}`];
+    })];
+  });
 }
 
 /** Return the plan that an agent wants to start, or null. */
@@ -23,9 +31,12 @@ export function planOf(row) {
 }
 
 const labelOf = (option) => String(typeof option === "object" && option !== null ? (option.label ?? "") : option);
-const isMany = (one) => one.multiSelect === true || one.multiple === true;
+const isMany = (one) => MANY.some((name) => one[name] === true);
 
-/** Return the fields of the choices; `draft.chosen` keeps the chosen options, by the number of the question. */
+/** Return a text of the question with the marks of its description. */
+const shown = (row, text) => revealMarked(text, row.description?.sections.find((one) => one.text === text)?.marks);
+
+/** Return the questions with their choices; `draft.chosen` keeps the chosen options, by the number of the question. */
 export function choices(row, draft, element) {
   draft.chosen ??= {};
   return questionsOf(row).map((one, index) => {
@@ -34,21 +45,20 @@ export function choices(row, draft, element) {
     const own = h("input", { type: "text", maxlength: "2000", placeholder: "In your own words", "aria-label": `In your own words: ${one.question}`, value: chosen.own });
     own.addEventListener("input", () => { chosen.own = own.value; });
     return h("fieldset", { class: "choices" },
-      // The text of a single question is shown above already.
-      h("legend", { class: questionsOf(row).length > 1 ? null : "spoken" }, ...reveal(one.question)),
-      ...(one.options ?? []).map((option) => choice(option, { name, isMany: isMany(one), chosen })),
+      h("legend", {}, typeof one.header === "string" && one.header ? h("small", {}, ...shown(row, one.header)) : null, ...shown(row, one.question)),
+      ...(one.options ?? []).map((option) => choice(option, { row, name, isMany: isMany(one), chosen })),
       own);
   });
 }
 
-function choice(option, { name, isMany: many, chosen }) {
+function choice(option, { row, name, isMany: many, chosen }) {
   const label = labelOf(option);
   const box = h("input", { type: many ? "checkbox" : "radio", name, value: label, checked: chosen.labels.includes(label) });
   box.addEventListener("change", () => {
     const others = many ? chosen.labels.filter((one) => one !== label) : [];
     chosen.labels = box.checked ? [...others, label] : others;
   });
-  return h("label", {}, box, h("span", {}, h("strong", {}, ...reveal(label)), option?.description ? h("small", {}, ...reveal(String(option.description))) : null));
+  return h("label", {}, box, h("span", {}, h("strong", {}, ...shown(row, label)), option?.description ? h("small", {}, ...shown(row, String(option.description))) : null));
 }
 
 /** Return the input with its answers, by question; null while one is missing. */

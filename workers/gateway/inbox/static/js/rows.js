@@ -8,7 +8,7 @@ import { LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { reveal } from "./reveal.js";
 import { selectBox } from "./selecting.js";
-import { mayGoTogether } from "./shape.js";
+import { isOneLine, mayGoTogether } from "./shape.js";
 import { keyOf } from "./store.js";
 import { inOneLine } from "./what.js";
 
@@ -17,8 +17,6 @@ const HOUR_MS = 3_600_000;
 const HOLD_MS = 500;
 const SLIP_PX = 10; // a finger that moves further scrolls or swipes
 const SWIPE_PX = 56;
-/** What a row or the ledger says by itself. */
-const WITHIN = new Set(["tool", "permission", "asker", "agent", "folder", "offered"]);
 const PROGRESS = { held: "allowing …", sending: "sending …", unsure: "no connection", failed: "not sent", gone: "ended" };
 
 export class Rows {
@@ -155,17 +153,11 @@ function rowElement(key, rows, page) {
   const element = h("li", { class: "entry", data: { key } }, isSelectable ? selectBox(page, () => element) : h("span", { class: "select" }), link, undo);
   element.digests = new Map(rows.map((row) => [keyOf(row), row.digest]));
   element.link = link;
-  element.isWhole = () => rows.length === 1 && isWholeIn(first, link.querySelector(".what"));
+  const shown = link.querySelector(".what");
+  element.isWhole = () => isOneLine(rows) && shown.clientWidth > 0 && shown.scrollWidth <= shown.clientWidth;
   element.tick = () => tick(key, page, { element, left, undo });
   element.tick();
   return element;
-}
-
-/** Return whether a row shows all of a request: one command, without anything that must be looked at closely, and not cut. */
-function isWholeIn({ description, input, would_run: text }, shown) {
-  const { sections = [], dangers = [], odd = [] } = description ?? {};
-  const isAlone = sections.every((one) => WITHIN.has(one.kind) || one.repeats || one.text === text) && Object.values(input ?? {}).every((one) => one === text);
-  return isAlone && !dangers.length && !odd.length && shown.clientWidth > 0 && shown.scrollWidth <= shown.clientWidth;
 }
 
 function tick(key, page, { element, left, undo }) {
@@ -173,7 +165,8 @@ function tick(key, page, { element, left, undo }) {
   const local = page.members.of(key).map((row) => page.localOf(keyOf(row))).find((one) => one?.phase && one.phase !== "waiting");
   const shown = phase === "waiting" && local?.phase !== "failed" ? "waiting" : (local?.phase ?? phase);
   element.dataset.phase = shown;
-  undo.hidden = shown !== "held";
+  // An answer to more than this row is taken back in the bar.
+  undo.hidden = shown !== "held" || local?.hold?.rows.length > page.members.of(key).length;
   const ends = page.members.waiting(key).map((row) => Date.parse(page.rowOf(keyOf(row))?.deadline ?? row.deadline)).filter((end) => !Number.isNaN(end));
   const ms = ends.length ? Math.min(...ends) - serverNow() : Infinity;
   const result = shown === "settled" ? (page.members.tally(key) ?? null) : null;

@@ -7,7 +7,7 @@ import { byId } from "./dom.js";
 const STEADY_MS = 500;
 const SLACK_PX = 2;
 const CLOSED = ".folded:not(.open)";
-const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .group-members > *, .granting";
+const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .group-members > *, .granting, .choices";
 const ALLOWS = ["once", "session", "always", "send-edit", "grant"];
 
 export class Screen {

@@ -50,9 +50,9 @@ function onlyPattern(sections) {
   return own.length === 1 && own[0].kind === "pattern" ? own[0] : null;
 }
 
-/** Return whether a section is an option of a question, which the choices below show. */
+/** Return whether a section is a part of a question that its choices show. */
 function isChoice(section, told) {
-  return section.kind === "option" && section.origin === "input" && told.has(`${section.label}\n${section.text}`);
+  return section.origin === "input" && told.has(`${section.label}\n${section.text}`);
 }
 
 /** Pair the removed text with its replacement. */

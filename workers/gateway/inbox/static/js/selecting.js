@@ -1,10 +1,13 @@
-// Several requests answered at once: only those that a person has read, as they were then. The bar with their buttons
-// is in the page's head, which covers no card.
+// Several requests answered at once: only those that a person has read, as they were then. One bar has what they would
+// do, their buttons, and the way back after the answer; it covers no card.
 
 import { announce, byId, button, h } from "./dom.js";
+import { holdSeconds } from "./holding.js";
+import { ANSWERS } from "./labels.js";
 import { grantList, patternsOf, picksOf, releasedByAll } from "./selection-grants.js";
-import { mayGoTogether } from "./shape.js";
+import { isGrave, mayGoTogether } from "./shape.js";
 import { keyOf } from "./store.js";
+import { factsOf } from "./tally.js";
 
 const STEADY_MS = 500;
 const TOLD_MS = 8000;
@@ -16,10 +19,15 @@ export class Selection {
     this.read = new Map();
     /** The digests of the selected requests, by key. */
     this.chosen = new Map();
-    this.isRejecting = this.isGranting = false;
+    this.mode = null;
+    /** The answer to a selection while it can be taken back, and what became of the last one. */
+    this.held = this.#holdOf(({ rows }) => rows.length > 1);
+    this.said = "";
     this.bar = byId("chosen");
-    deck.requests.addEventListener("told", ({ detail }) => this.#tell(detail), { signal: deck.controller.signal });
-    deck.controller.signal.addEventListener("abort", () => this.#hide());
+    const { signal } = deck.controller;
+    deck.requests.addEventListener("told", ({ detail }) => this.#tell(detail), { signal });
+    deck.requests.addEventListener("unheld", ({ detail }) => this.#unheld(detail), { signal });
+    signal.addEventListener("abort", () => this.#hide());
   }
 
   /** Note that all of a card was on the screen. */
@@ -27,8 +35,9 @@ export class Selection {
     for (const [key, digest] of digestsOf(card)) this.read.set(key, digest);
   }
 
-  /** Select or deselect the requests of a card; return whether they are selected. */
+  /** Select or deselect the requests of a card or a row; return whether they are selected. */
   toggle(card) {
+    if (card.isWhole?.()) this.note(card);
     const keys = [...digestsOf(card).keys()].filter((key) => this.#isReady(key));
     if (!keys.length) announce("Only what was read can be selected.");
     const isOn = keys.length > 0 && !keys.every((key) => this.chosen.has(key));
@@ -45,14 +54,14 @@ export class Selection {
     return keys.length > 0 && keys.every((key) => this.chosen.has(key));
   }
 
-  /** Return whether a card can be selected now. */
+  /** Return whether a card or a row can be selected now. */
   mayHave(card) {
-    return [...digestsOf(card).keys()].some((key) => this.#isReady(key));
+    return [...digestsOf(card).keys()].some((key) => this.#isReady(key)) || Boolean(card.isWhole?.());
   }
 
-  /** Return the keys of a list's requests that were read and can be answered together. */
+  /** Return the keys of a list's requests that were read and can be answered together; those that are grave are added by hand. */
   readOf(rows) {
-    return rows.map(keyOf).filter((key) => this.#isReady(key));
+    return rows.filter((row) => this.#isReady(keyOf(row)) && !isGrave(row)).map(keyOf);
   }
 
   chooseAll(keys) {
@@ -69,8 +78,7 @@ export class Selection {
     const names = [...this.chosen.keys()].sort().join();
     if (names === this.drawn) return;
     this.drawn = names;
-    this.changedAt = performance.now();
-    if (!this.chosen.size) return this.#hide();
+    if (!this.chosen.size) this.mode = null;
     this.#drawBar();
   }
 
@@ -82,55 +90,67 @@ export class Selection {
   }
 
   #drawBar() {
-    if (this.isGranting) return this.#drawGrants();
-    const count = this.chosen.size;
-    const text = this.isRejecting ? h("input", { class: "instructions", maxlength: "4000", placeholder: "What should the agents do instead? (optional)", "aria-label": "What the agents should do instead (optional)" }) : null;
-    const act = (answer) => (event) => this.#answer(event, answer());
-    const buttons = this.isRejecting
-      ? [button(`Reject ${count}`, act(() => ({ reply: "reject", message: text.value.trim() || null })), { kind: "reject small" }), button("Back", () => this.#reject(false), { kind: "quiet small" })]
-      : [button(`Allow ${count} once`, act(() => ({ reply: "once" })), { kind: "once small" }), button(`Remember ${count}…`, () => this.#grant(true), { kind: "more small" }), button(`Reject ${count}…`, () => this.#reject(true), { kind: "reject small" }), button("Clear", () => { this.chosen.clear(); this.draw(); }, { kind: "quiet small" })];
-    this.bar.hidden = false;
-    this.bar.replaceChildren(h("span", {}, h("strong", {}, `${count} selected`)), text ?? "", ...buttons);
-    text?.focus();
+    this.changedAt = performance.now();
+    const parts = [...this.#past(), ...(this.chosen.size ? this.#present() : [])];
+    this.bar.hidden = !parts.length;
+    this.bar.replaceChildren(...parts);
+    this.bar.querySelector(".instructions")?.focus();
     this.deck.screen?.look();
   }
 
-  /** Draw what the selected requests would have remembered, and the buttons that do so. */
-  #drawGrants() {
+  /** Return the way back from the last answer, or what became of it. */
+  #past() {
+    if (this.held) return [h("span", { class: "facts-of", role: "status" }, `${ANSWERS[this.held.answer.reply]} (${this.held.rows.length}): sent within ${holdSeconds()} s.`), button("Undo", () => this.deck.requests.holding.undo(this.held), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } })];
+    return this.said && !this.chosen.size ? [h("span", { role: "status" }, this.said)] : [];
+  }
+
+  #present() {
     const rows = this.#rows();
+    const what = h("p", { class: "facts-of", role: "status" }, h("strong", {}, `${rows.length} selected`), ...factsOf(rows).flatMap(({ text, isGrave: grave }, index) => [index ? ", " : ": ", grave ? h("b", { class: "grave" }, text) : text]));
+    return [what, ...(this.mode === "remember" ? this.#grants(rows) : this.mode === "reject" ? this.#rejecting(rows) : this.#answering(rows))];
+  }
+
+  #answering({ length: count }) {
+    return [button(`Allow ${count} once`, this.#act(() => ({ reply: "once" })), { kind: "once small" }),
+      button(`Remember ${count}…`, () => this.#turn("remember"), { kind: "more small" }),
+      button(`Reject ${count}…`, () => this.#turn("reject"), { kind: "reject small" }),
+      button("Clear", () => { this.chosen.clear(); this.draw(); }, { kind: "quiet small" })];
+  }
+
+  #rejecting({ length: count }) {
+    const text = h("input", { class: "instructions", maxlength: "4000", placeholder: "What should the agents do instead? (optional)", "aria-label": "What the agents should do instead (optional)" });
+    return [text, button(`Reject ${count}`, this.#act(() => ({ reply: "reject", message: text.value.trim() || null })), { kind: "reject small" }), this.#back()];
+  }
+
+  /** Return what the selected requests would have remembered, and the buttons that do so. */
+  #grants(rows) {
     const picks = picksOf(rows);
-    const back = button("Back", () => this.#grant(false), { kind: "quiet small" });
     const without = picks.filter(({ chosen }) => chosen === null).length;
-    this.bar.hidden = false;
-    if (without) {
-      this.bar.replaceChildren(h("span", { role: "status" }, `${without} of ${rows.length} can only be allowed once here. Deselect ${without === 1 ? "it" : "them"} to remember the others.`), back);
-    } else {
-      const { list, isRead } = grantList(picks);
-      const act = (reply) => (event) => {
-        if (!isRead()) return announce("Scroll through all of the grants first.");
-        this.#answer(event, { reply, patternsOf: patternsOf(picks), ...(reply === "always" ? { cascade_always: "project" } : {}) });
-      };
-      const many = rows.length > 1 ? "their sessions" : "its session";
-      const isProject = rows.every((row) => row.always_scope === "project");
-      const released = isProject ? releasedByAll(picks, this.deck.waiting()) : 0;
-      this.bar.replaceChildren(h("span", {}, h("strong", {}, `${rows.length} selected`), " Grants:"), list,
-        button(`Allow ${rows.length} in ${many}`, act("session"), { kind: "more small" }),
-        isProject ? button(`Always allow ${rows.length} in ${new Set(rows.map((row) => row.project)).size > 1 ? "their projects" : "this project"}${released ? `: releases ${released} more` : ""}`, act("always"), { kind: "more small" }) : "",
-        back);
-    }
-    this.deck.screen?.look();
+    if (without) return [h("span", { role: "status" }, `${without} of ${rows.length} can only be allowed once here. Deselect ${without === 1 ? "it" : "them"} to remember the others.`), this.#back()];
+    const { list, isRead } = grantList(picks);
+    const isProject = rows.every((row) => row.always_scope === "project");
+    const released = isProject ? releasedByAll(picks, this.deck.waiting()) : 0;
+    const remember = (text, reply, more = {}) => button(text, (event) => {
+      if (!isRead()) return announce("Scroll through all of the grants first.");
+      this.#answer(event, { reply, patternsOf: patternsOf(picks), ...more });
+    }, { kind: "more small" });
+    return [list,
+      remember(`Allow ${rows.length} in ${rows.length > 1 ? "their sessions" : "its session"}`, "session"),
+      isProject ? remember(`Always allow ${rows.length} in ${new Set(rows.map((row) => row.project)).size > 1 ? "their projects" : "this project"}${released ? `: releases ${released} more` : ""}`, "always", { cascade_always: "project" }) : "",
+      this.#back()];
   }
 
-  #grant(isGranting) {
-    this.isGranting = isGranting;
-    this.changedAt = performance.now();
+  #back() {
+    return button("Back", () => this.#turn(null), { kind: "quiet small" });
+  }
+
+  #turn(mode) {
+    this.mode = mode;
     this.#drawBar();
   }
 
-  #reject(isRejecting) {
-    this.isRejecting = isRejecting;
-    this.changedAt = performance.now();
-    this.#drawBar();
+  #act(answer) {
+    return (event) => this.#answer(event, answer());
   }
 
   /** Answer the selected requests, unless the selection has changed right before the press. */
@@ -138,9 +158,25 @@ export class Selection {
     if (event.timeStamp < this.changedAt + STEADY_MS) return announce("The selection has just changed. Check it, then answer again.");
     const rows = this.#rows();
     this.chosen.clear();
-    this.isRejecting = this.isGranting = false;
     this.deck.sendTo(rows, answer);
+    this.held = this.#holdOf((one) => one.rows === rows);
+    this.said = sending(rows);
     this.draw();
+    if (this.held && event.detail === 0) this.bar.querySelector("[data-undo]")?.focus();
+  }
+
+  /** Return the held answer that meets a condition; a visit of another page leaves it held. */
+  #holdOf(isWanted) {
+    return [...(this.deck.requests.holding?.held ?? [])].find(isWanted) ?? null;
+  }
+
+  /** Go on after the time to take an answer back; a selection that was taken back is selected again. */
+  #unheld({ hold, isBack, note }) {
+    if (hold !== this.held) return;
+    this.held = null;
+    this.said = isBack ? (note ?? "") : sending(hold.rows);
+    if (isBack) this.chooseAll(hold.rows.map(keyOf));
+    this.#drawBar();
   }
 
   #rows() {
@@ -148,18 +184,20 @@ export class Selection {
   }
 
   #tell(text) {
-    if (!text || this.chosen.size) return;
-    this.bar.hidden = false;
-    this.bar.replaceChildren(h("span", { role: "status" }, text));
+    if (this.held) return;
+    this.said = text ?? "";
+    this.#drawBar();
     clearTimeout(this.telling);
-    this.telling = setTimeout(() => { if (!this.chosen.size) this.#hide(); }, TOLD_MS);
+    this.telling = setTimeout(() => {
+      if (this.held || this.said !== text) return;
+      this.said = "";
+      if (!this.chosen.size) this.#drawBar();
+    }, TOLD_MS);
   }
 
   #hide() {
-    this.isRejecting = this.isGranting = false;
     this.bar.hidden = true;
     this.bar.replaceChildren();
-    this.deck.screen?.look();
   }
 
   #isReady(key) {
@@ -175,5 +213,8 @@ export function selectBox(page, card) {
   box.addEventListener("change", () => { box.checked = page.selection.toggle(card()); });
   return h("label", { class: "select", title: "Select, to answer several at once (x)" }, box);
 }
+
+/** Return what is said until several requests are settled; a single one has its own card. */
+const sending = (rows) => (rows.length > 1 ? "Sending …" : "");
 
 const digestsOf = (card) => card.digests ?? new Map([[card.key, card.digest]]);

@@ -1,10 +1,14 @@
 // Which requests are alike enough to stand as one item, and what differs between them.
 
+import { dangerKinds, effectOf } from "./effects.js";
 import { planOf, questionsOf } from "./question.js";
 
 export const GROUP_LEAST = 2;
 export const GROUP_MOST = 50;
 const SHOWN_ELSEWHERE = new Set(["offered", "permission", "tool", "asker", "agent"]); // the head and each line have them
+const MILD = new Set(["network", "outside"]); // dangers that the class of the call weighs already
+const BESIDE = new Set(["folder", "remark"]); // the agent's own remark, which changes nothing of the call
+const CUT = /… \(\d+ more characters\)/;
 
 const known = new WeakMap();
 
@@ -16,6 +20,19 @@ export function isSigned(row) {
 /** Return whether a request may be answered together with others: not what needs an answer of its own. */
 export function mayGoTogether(row) {
   return row.answering === "anyone" && !isSigned(row) && !row.approvals && !row.reopened && !questionsOf(row).length && planOf(row) === null;
+}
+
+/** Return whether a request stays out of a bulk answer until it is added by hand: nothing brings it back, or it is dangerous. */
+export function isGrave(row) {
+  return effectOf(row) === "irreversible" || dangerKinds(row).some((kind) => !MILD.has(kind));
+}
+
+/** Return whether one line with the words of the first request says all of each of these requests. */
+export function isOneLine(rows) {
+  const [first] = rows;
+  const isSaid = (one) => SHOWN_ELSEWHERE.has(one.kind) || BESIDE.has(one.kind) || first.would_run.includes(one.text);
+  return rows.every((row) => row.description && !row.redacted && !row.description.odd?.length && mayGoTogether(row) && !isGrave(row) && row.description.sections.every(isSaid))
+    && !CUT.test(first.would_run) && differing(rows)[0].length === 0;
 }
 
 /** Return what alike requests have in common, as a text; null for a request that stands alone. */

@@ -1,6 +1,6 @@
 // The reason for asking a person, and the effect of an answer, in words.
 
-import { h, link, sessionLink } from "./dom.js";
+import { foundLink, h, link, sessionLink } from "./dom.js";
 import { inWords } from "./dangers.js";
 import { LABELS, capital } from "./labels.js";
 import { reveal } from "./reveal.js";
@@ -51,7 +51,7 @@ export function where(row, isLinked = true) {
     h("span", { class: "key" }, "Where"),
     h("span", {},
       row.cwd ? [h("code", {}, ...revealIn(row, row.cwd)), " · "] : null,
-      row.project ? [h("span", { class: "project" }, ...reveal(row.project)), " · "] : null,
+      row.project ? [foundLink("project", row.project), " · "] : null,
       h("span", { class: "tree", "aria-label": tree.length > 1 ? "sub-agent of" : null },
         ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)])),
       isLinked ? [" · ", link(requestPlace(row), { class: "request-link", title: "A page of this request alone, to send to somebody" }, "page of this request")] : null));

@@ -2,8 +2,9 @@
 
 import { call, get, NoConnection, path, Problem } from "../api.js";
 import { ago, at, fullTime, zone } from "../clock.js";
-import { announce, button, h, sessionLink } from "../dom.js";
+import { announce, button, foundLink, h, link, sessionLink } from "../dom.js";
 import { reveal } from "../reveal.js";
+import { requestPlace } from "../why.js";
 
 const LOOK_AGAIN_MS = 5000;
 const PAGES_MAX = 5;
@@ -72,16 +73,16 @@ export function show(main, app) {
 }
 
 function grantRow(one, { mayRevoke, isOpen, ask, keep, revoke }) {
-  const reach = one.scope === "project" ? h("span", {}, "project ", h("strong", {}, one.project)) : h("span", {}, "session ", sessionLink(one.session));
+  const reach = one.scope === "project" ? h("span", {}, "project ", foundLink("project", one.project)) : h("span", {}, "session ", sessionLink(one.session));
   const reason = h("input", { "aria-label": "Reason for revoking (optional)", placeholder: "Reason (optional)", maxlength: "500" });
   return h("li", { class: "grant" },
     h("div", { class: "grant-what" }, h("span", { class: "permission" }, one.permission), h("code", {}, ...reveal(one.pattern))),
-    h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: fullTime(one.at) }, ago(one.at)),
+    h("div", { class: "hint grant-who" }, "in ", reach, " · by ", foundLink("person", one.by), ", ", h("time", { datetime: one.at, title: fullTime(one.at) }, ago(one.at)),
       one.expires_at ? ` · expires ${at(one.expires_at)}` : " · never expires",
       one.uses ? ` · ${one.uses_left} of ${one.uses} uses left` : "",
       one.last_used_at ? [" · last used ", h("time", { datetime: one.last_used_at, title: fullTime(one.last_used_at) }, ago(one.last_used_at))] : " · no use recorded",
       one.wider ? " · wider than offered" : "",
-      one.request_id && one.session ? [" · from request ", h("code", {}, one.request_id)] : null,
+      one.request_id && one.session ? [" · from request ", link(requestPlace(one), { class: "session-link" }, ...reveal(one.request_id))] : null,
       one.imported ? " · imported from a file" : null,
       one.reason ? h("span", {}, " · ", ...reveal(one.reason)) : null),
     !mayRevoke ? null : isOpen

@@ -27,13 +27,15 @@ export function show(main, app) {
   const card = h("div", { class: "deck", role: "group", "aria-label": "The open request" });
   const toList = h("button", { type: "button", class: "to-list button quiet", onclick: () => leaveCard() }, "‹ List");
   const position = h("span", { class: "hint" });
+  // On a phone the row of the answer is not on the screen.
+  const undo = button("Undo", () => deck.undo(null), { kind: "small", "aria-keyshortcuts": "u", hidden: true, data: { undo: "" } });
   const empty = h("div", { class: "empty-state", hidden: true });
   const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
   const unsent = h("div", { class: "unsent-texts", hidden: true });
   const lines = h("ol", { class: "lines" });
   const element = h("div", { class: "inbox" },
     h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, unsent, empty, rows),
-    h("section", { class: "opened", "aria-label": "Request" }, h("div", { class: "card-head" }, toList, position), card),
+    h("section", { class: "opened", "aria-label": "Request" }, h("div", { class: "card-head" }, toList, position, undo), card),
     h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines));
   main.append(element);
   // The list fills the window below the page's head, whose height changes with a selection.
@@ -106,6 +108,8 @@ export function show(main, app) {
     drawAll();
     for (const time of lines.querySelectorAll("time")) time.textContent = ago(time.dateTime);
   });
+  const drawUndo = () => { undo.hidden = !app.requests.holding?.held.size; };
+  for (const name of ["local", "unheld"]) app.requests.addEventListener(name, drawUndo);
   drawLines();
   tellUndelivered(app);
   const leaveCard = () => {
@@ -128,6 +132,7 @@ export function show(main, app) {
       sizing.disconnect();
       removeEventListener("hashchange", seeAsked);
       narrow.removeEventListener("change", turn);
+      for (const name of ["local", "unheld"]) app.requests.removeEventListener(name, drawUndo);
       app.requests.removeEventListener("change", drawLines);
       app.requests.removeEventListener("change", drawLeft);
       app.requests.drafts.removeEventListener("change", drawLeft);

@@ -6,25 +6,28 @@ import { NoConnection, Problem, call, get, path } from "../api.js";
 import { WindowedList } from "../list.js";
 import { BARS_COUNT, Slider } from "../slider.js";
 import { ago, at } from "../clock.js";
-import { announce, h, link, sessionLink } from "../dom.js";
+import { announce, foundLink, h, link, sessionLink } from "../dom.js";
 import { eventDetail, kindOf, sentence, whoText } from "../events.js";
 import { laneDrawing } from "../lanes.js";
 import { moment } from "../moment.js";
 import { reveal } from "../reveal.js";
+import { byDeadline } from "../store.js";
+import { callInRow } from "../what.js";
 
 const ROW_PX = 58;
+const NARROW_PX = 980;
 const USES = ["wheel", "touchstart", "pointerdown", "keydown"];
 const LOOK_MS = 3000;
 const SETTLE_MS = 120;
 const OUTLINE_MS = 2000; // an active session is not outlined again for each of its events
 const PROBLEMS_SHOWN = 5;
 const VERIFY_MS = 300; // it reads the whole log, so the visible part is loaded first
-const CARDS_SHOWN = 3; // the events must not be a hundred cards further down
+const NAMED_COUNT = 3; // calls in the line of what waits
 
 export function show(main, app, id) {
   const page = new SessionPage(main, app, id);
   page.start();
-  return { deck: page.deck, title: id, step: (by) => page.slider.step(by), leave: () => page.leave() };
+  return { deck: null, title: id, step: (by) => page.slider.step(by), leave: () => page.leave() };
 }
 
 class SessionPage {
@@ -32,27 +35,26 @@ class SessionPage {
     Object.assign(this, { main, app, id, version: versionOf(location.hash), lanes: new Map(), pressed: new Set() });
     this.mayRelease = ["approver", "admin"].includes(app.me.role);
     this.chunks = new Chunks(id);
+    this.isOwn = (row) => row.session === id;
     this.controller = new AbortController();
   }
 
   start() {
     this.head = h("div", { class: "session-head" }, h("h1", {}, this.id));
-    const feed = h("div", { class: "deck", "aria-label": "Pending requests of this session" });
-    const more = h("p", { class: "hint", hidden: true });
-    const count = h("span", { class: "number" });
-    this.waiting = h("section", { class: "waiting-now", hidden: true }, h("h2", {}, "Waiting now", count), feed, more);
+    this.feed = h("div", { class: "deck", "aria-label": "Pending requests of this session" });
+    this.names = h("span", { class: "names" });
+    this.fold = h("details", { class: "fold-waiting", ontoggle: () => this.#openWaiting() }, h("summary", {}, this.names), this.feed);
+    this.waiting = h("section", { class: "waiting-now", hidden: true, "aria-label": "Waiting now" }, this.fold, link(`/?find=${encodeURIComponent(`session:"${this.id}"`)}`, {}, "In the inbox"));
     this.broken = h("section", { class: "broken", hidden: true, "aria-label": "Problems in this session's log" });
     this.slider = new Slider({ onmove: (version) => this.goTo(version) });
     this.events = h("div", { class: "events", role: "list", "aria-label": "Events" });
     this.state = h("div", { class: "moment", "aria-live": "off" });
+    this.when = h("b");
+    this.brief = h("span", { class: "hint" });
+    // On a phone it is one line below the events until it is opened.
+    this.stateFold = h("details", { class: "state-fold", open: innerWidth > NARROW_PX }, h("summary", {}, this.when, " ", this.brief), this.state);
     this.detail = h("section", { class: "event-detail", hidden: true, "aria-label": "Selected event" });
-    this.main.append(this.head, this.broken, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "Events"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
-    this.deck = new Deck(feed, { requests: this.app.requests, me: this.app.me, wanted: (row) => row.session === this.id, most: CARDS_SHOWN, onchange: (waiting, shown) => {
-      this.waiting.hidden = shown === 0;
-      count.textContent = waiting > CARDS_SHOWN ? ` ${waiting}` : "";
-      more.hidden = shown <= CARDS_SHOWN;
-      more.replaceChildren(`${shown - CARDS_SHOWN} more: `, link(`/?find=${encodeURIComponent(this.id)}`, {}, "all of them in the inbox"));
-    } });
+    this.main.append(this.head, this.broken, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "Events"), this.events), h("aside", { class: "at-moment" }, this.detail, this.stateFold)));
     this.list = new WindowedList(this.events, { height: ROW_PX, render: (key) => this.#row(Number(key)), onshow: (from, to) => this.chunks.want("list", from + 1, to) });
     this.#listen();
     this.look();
@@ -66,14 +68,32 @@ class SessionPage {
     for (const one of [this.settling, this.looking, this.outlining, this.verifying]) clearTimeout(one);
     cancelAnimationFrame(this.drawing);
     this.stopBeing?.();
-    this.deck.destroy();
+    this.deck?.destroy();
     this.list.destroy();
+  }
+
+  /** Draw the cards of what waits while they are unfolded; the line names them. */
+  #openWaiting() {
+    this.deck?.destroy();
+    this.feed.replaceChildren();
+    this.deck = this.fold.open ? new Deck(this.feed, { requests: this.app.requests, me: this.app.me, wanted: this.isOwn }) : null;
+    this.app.shown.deck = this.deck;
+    this.#drawWaiting();
+  }
+
+  #drawWaiting() {
+    const rows = [...this.app.requests.rows.values()].filter(this.isOwn).sort(byDeadline);
+    const more = rows.length - NAMED_COUNT;
+    // An open fold keeps what has just been answered.
+    this.waiting.hidden = !rows.length && !this.fold.open;
+    this.names.replaceChildren(h("span", {}, h("b", {}, `${rows.length} waiting`), ...rows.slice(0, NAMED_COUNT).map((row, index) => [index ? ", " : ": ", callInRow(row)]), more > 0 ? ` and ${more} more` : ""));
   }
 
   #listen() {
     const { signal } = this.controller;
     this.chunks.addEventListener("loaded", ({ detail }) => this.#loaded(detail), { signal });
-    this.app.requests.addEventListener("change", () => this.#lookSoon(), { signal });
+    this.app.requests.addEventListener("change", () => { this.#drawWaiting(); this.#lookSoon(); }, { signal });
+    this.#drawWaiting();
     addEventListener("hashchange", () => this.#moved(versionOf(location.hash)), { signal });
     addEventListener("popstate", () => this.#moved(versionOf(location.hash)), { signal });
     addEventListener("resize", () => { this.#draw(); this.slider.drawWhole(this.slider.bars); }, { signal });
@@ -166,7 +186,8 @@ class SessionPage {
     this.head.replaceChildren(
       h("h1", {}, this.id), this.mark ?? "",
       h("p", { class: "hint" },
-        [one.project ? `project ${one.project}` : null, one.agent ? `agent ${one.agent}` : null, one.dialect ? `${one.dialect} rules` : null, `opened ${at(one.opened_at)}`, one.closed_at ? `closed ${at(one.closed_at)}` : null].filter(Boolean).join(" · "),
+        one.project ? ["project ", foundLink("project", one.project), " · "] : null, one.agent ? ["agent ", foundLink("agent", one.agent), " · "] : null,
+        [one.dialect ? `${one.dialect} rules` : null, `opened ${at(one.opened_at)}`, one.closed_at ? `closed ${at(one.closed_at)}` : null].filter(Boolean).join(" · "),
         one.parent ? [" · sub-agent of ", sessionLink(one.parent)] : null));
   }
 
@@ -255,7 +276,10 @@ class SessionPage {
   #drawState(row, asked) {
     const focused = this.state.contains(document.activeElement) ? document.activeElement.dataset.claim : undefined;
     const release = this.mayRelease ? { give: (one) => this.#release(one), pressed: this.pressed } : null;
-    this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null, release));
+    const when = asked === null ? "Now" : `After event ${asked}`;
+    this.when.textContent = when;
+    this.brief.textContent = `${row.counts.pending} waiting · ${row.counts.approved} approved`;
+    this.state.replaceChildren(h("h2", {}, when), ...moment(row, asked === null, release));
     if (focused) [...this.state.querySelectorAll("[data-claim]")].find((one) => one.dataset.claim === focused)?.focus();
   }
 

@@ -1,14 +1,18 @@
 // Search for requests by words, and for sessions by project, agent, person, outcome and date.
 
-import { NoConnection, Problem, get } from "../api.js";
+import { NoConnection, Problem, get, path } from "../api.js";
 import { ago, fullTime, zone } from "../clock.js";
-import { button, h, sessionLink } from "../dom.js";
+import { button, foundLink, h, link, sessionLink } from "../dom.js";
 import { requestBox } from "../finding.js";
+import { outcomeKind, outcomeText } from "../outcomes.js";
+import { callInRow } from "../what.js";
+import { requestPlace } from "../why.js";
 
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
 const SORTS = { "": "newest event", last_answered: "last answered", most_asked: "most asked", most_rejected: "most rejected" };
 const TYPING_MS = 250;
 const PAGE_COUNT = 50;
+const CALLS_COUNT = 3;
 const NARROW_PX = 620;
 
 export function show(main, app) {
@@ -27,13 +31,10 @@ export function show(main, app) {
   const requests = requestBox(app.me.name);
   main.append(h("h1", {}, "Sessions"), h("p", { class: "hint" }, `Times and dates are in ${zone()}.`), requests.element, find, status, rows, h("p", { class: "more-row" }, more));
 
-  for (const [name, value] of new URLSearchParams(location.search)) {
-    const control = form.elements[name];
-    if (control) control.type === "checkbox" ? (control.checked = value === "true") : (control.value = value);
-  }
   let cursor = null;
   let timer = null;
   let controller = new AbortController();
+  let observer = null;
 
   async function load(isMore = false) {
     controller.abort();
@@ -45,7 +46,9 @@ export function show(main, app) {
       const found = await get("/v1/sessions", { ...wanted.query, limit: PAGE_COUNT, cursor: isMore ? cursor : null }, controller.signal);
       cursor = found.cursor;
       if (!isMore) rows.replaceChildren();
-      rows.append(...found.sessions.map(sessionRow));
+      const { signal } = controller;
+      if (!isMore) observer = lastCalls(app.me.name, signal);
+      rows.append(...found.sessions.map((one) => sessionRow(one, observer)));
       const isSorted = Boolean(wanted.query.sort);
       status.textContent = rows.children.length ? (isSorted && found.is_cut ? `Of the newest ${found.among} sessions.` : "") : cursor === null ? "No matching sessions" : "None of the newest sessions match; older ones may";
       more.hidden = cursor === null;
@@ -56,10 +59,28 @@ export function show(main, app) {
     }
   }
 
+  /** Search as the address says. */
+  const follow = () => {
+    form.reset();
+    for (const [name, value] of new URLSearchParams(location.search)) {
+      const control = form.elements[name];
+      if (control) control.type === "checkbox" ? (control.checked = value === "true") : (control.value = value);
+    }
+    load();
+  };
+  for (const way of ["hashchange", "popstate"]) addEventListener(way, follow);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(load, TYPING_MS); });
-  load();
-  return { title: "Sessions", leave: () => { requests.leave(); controller.abort(); clearTimeout(timer); } };
+  follow();
+  return {
+    title: "Sessions",
+    leave: () => {
+      for (const way of ["hashchange", "popstate"]) removeEventListener(way, follow);
+      requests.leave();
+      controller.abort();
+      clearTimeout(timer);
+    },
+  };
 }
 
 function queryOf(form) {
@@ -71,10 +92,42 @@ function queryOf(form) {
   return { said: values, query };
 }
 
-function sessionRow(one) {
-  return h("li", { class: "session-row" },
-    h("div", { class: "session-name" }, sessionLink(one.session), one.pending ? h("span", { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
-    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `sub-agent of ${one.parent}`, one.answered_at && `answered ${ago(one.answered_at)}`].filter(Boolean).join(" · ")),
-    h("div", { class: "chips" }, ...Object.entries(one.outcomes ?? {}).map(([outcome, count]) => h("span", { class: `chip ${outcome}` }, `${count} ${outcome}`))),
-    h("div", { class: "hint when", title: `opened ${fullTime(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
+/** Return a row: who worked where, the last calls and how they ended. */
+function sessionRow(one, observer) {
+  const asked = Object.values(one.outcomes ?? {}).reduce((sum, count) => sum + count, one.pending);
+  // The place of the calls is kept for them, so that nothing moves when they come.
+  const calls = h("ol", { class: `last-calls of-${Math.min(asked, CALLS_COUNT)}`, "aria-label": "Last calls", hidden: !asked });
+  const counts = Object.entries(one.outcomes ?? {}).map(([outcome, count]) => `${count} ${outcome}`);
+  const row = h("li", { class: "session-row", data: { session: one.session } },
+    h("div", { class: "session-who" }, one.agent ? foundLink("agent", one.agent) : null, one.agent && one.project ? " in " : null, one.project ? foundLink("project", one.project) : null,
+      one.pending ? link(`/?find=${encodeURIComponent(`session:"${one.session}"`)}`, { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
+    h("div", { class: "hint when", title: `opened ${fullTime(one.opened_at)}` }, ago(one.at)),
+    calls,
+    h("div", { class: "hint session-name" }, sessionLink(one.session), one.parent ? [" · sub-agent of ", sessionLink(one.parent)] : null,
+      ` · ${[`${one.version} event${one.version === 1 ? "" : "s"}`, ...counts, one.answered_at && `answered ${ago(one.answered_at)}`].filter(Boolean).join(" · ")}`));
+  observer.observe(row);
+  return row;
+}
+
+/** Return an observer that fetches and draws the last calls of a row once it comes near the screen. */
+function lastCalls(me, signal) {
+  const draw = async (row) => {
+    const { session } = row.dataset;
+    const found = await get(path("/v1/sessions/{}", session), { calls: CALLS_COUNT }, signal).catch(ignored);
+    row.querySelector(".last-calls").replaceChildren(...(found?.last_calls ?? []).map((one) => h("li", {},
+      link(requestPlace({ session, request_id: one.request_id }), { class: "call" }, ...callInRow(one)),
+      one.outcome ? h("span", { class: `how ${outcomeKind(one.outcome)}` }, outcomeText(one, me)) : h("span", { class: "how waits" }, "Waiting"))));
+  };
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter((one) => one.isIntersecting)) {
+      observer.unobserve(target);
+      draw(target);
+    }
+  }, { rootMargin: "200px" });
+  signal.addEventListener("abort", () => observer.disconnect());
+  return observer;
+}
+
+function ignored(error) {
+  if (error.name !== "AbortError" && !(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
 }
