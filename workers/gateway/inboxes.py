@@ -12,7 +12,6 @@ import msgspec
 from ledger.client.pending_list import PendingList, Waiting
 from ledger.client.results import Pending, result_of
 from ledger.core.ids import is_id
-from ledger.core.policy import EFFECTS, counted_effect
 from ledger.core.times import format_time_or_none
 from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import ALL, WaitingPlace, scope_of
@@ -105,13 +104,13 @@ async def find_one(gateway: Gateway, principal: Principal, session: str, request
 
 
 async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
-    """Return the first rows by effect, the worst first, then by danger and by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
+    """Return the first rows by effect, then by danger and by deadline.
 
-    After `RANKED_SECONDS` no more than `limit` requests are compared. `among` is the number of those that were, and
-    `is_cut` tells whether there are others. There are no further pages.
+    Compared are at most `RANKED_COUNT` requests with the nearest deadlines. After `RANKED_SECONDS` no more than `limit`
+    are. `among` is the number of those that were, and `is_cut` tells whether there are others. There are no further pages.
     """
     listed = await _find(gateway, principal, wanted, None, RANKED_COUNT)
-    ranks: list[tuple[int, int]] = []
+    ranks: list[int] = []
     until = time.monotonic() + RANKED_SECONDS
     async for one in _paced(listed.found):
         if len(ranks) >= limit and time.monotonic() > until:
