@@ -33,8 +33,8 @@ class Hooks:
         self.rules = rules
 
     def line(self, agent: str, *words: str) -> str:
-        """As `hook AGENT --settings` prints it."""
-        command = ["hook", agent, "--settings", "--rules", str(self.rules), *words]
+        """As `bridge AGENT --settings` prints it."""
+        command = ["bridge", agent, "--settings", "--rules", str(self.rules), *words]
         printed = run(command, env=self.gateway.environment).stdout
         [[entry]] = json.loads(printed)["hooks"].values()
         line: str = entry["hooks"][0]["command"]

@@ -69,7 +69,7 @@ def test_a_bridge_says_at_its_start_that_the_gateway_is_away(words: tuple[str, .
         *(("bridge", name, "--rules", "nosuch.json", *rest) for name, *rest in BRIDGES),
         ("bridge", "claude", "--rules", "nosuch.json", "--install", "--yes"),
         *(
-            ("hook", name, "--rules", "nosuch.json", way)
+            ("bridge", name, "--rules", "nosuch.json", way)
             for name in ("codex", "gemini", "qwen")
             for way in ("--install", "--settings")
         ),
