@@ -18,7 +18,7 @@ import { drawUnsent } from "../unsent.js";
 const LINES_SHOWN = 14;
 
 export function show(main, app) {
-  const filter = h("input", { type: "search", placeholder: "Filter: words, project:shop", "aria-label": "Filter by words, project:, agent:, session:, permission:, path: or danger:", class: "filter" });
+  const filter = h("input", { type: "search", placeholder: "Filter: project:shop", "aria-label": "Filter by words, project:, agent:, session:, permission:, path: or danger:", class: "filter" });
   const order = h("select", { class: "order", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([name, { text }]) => h("option", { value: name, selected: name === keptOrder() }, `By ${text}`)));
   const all = button("", () => deck.selection.chooseAll(deck.selection.readOf(deck.listed)), { kind: "small", hidden: true });
   const heading = h("h1", {}, "Waiting for you");
