@@ -123,3 +123,35 @@ async def test_a_card_of_one_command_is_read_in_one_glance(inbox: Inbox, window:
     assert len((await card.inner_text()).split()) <= 35
     controls = card.locator("button:visible, a:visible, input:visible, select:visible, summary:visible")
     assert await controls.all_inner_texts() == ["Allow once", "Remember…", "Reject…", "Edit…", "More"]
+
+
+@pytest.mark.parametrize("across", [0, 60], ids=["press and hold", "swipe"])
+async def test_a_finger_selects_a_row_without_opening_its_card(inbox: Inbox, across: int) -> None:
+    session = await inbox.session(cwd="/srv/shop")
+    await session.submit_tool("bash", {"command": PUSH}, cwd="/srv/shop")
+    ann = await inbox.visit("ann", **PHONE)
+    row = rows_of(ann).filter(has_text=PUSH)
+    tick = row.locator("input[type=checkbox]")
+    await expect(tick).not_to_be_checked()
+    finger = {"pointerType": "touch", "clientX": 150, "clientY": 200}
+    await row.locator("a").dispatch_event("pointerdown", finger)
+    if across:
+        await row.dispatch_event("pointermove", {**finger, "clientX": 150 + across})
+    await expect(tick).to_be_checked()
+    await row.dispatch_event("pointerup", {**finger, "clientX": 150 + across})
+    await row.locator("a").dispatch_event("click")
+    await expect(ann.page.locator("article.card")).to_have_count(0)
+
+
+async def test_a_finger_that_scrolls_the_list_selects_nothing(inbox: Inbox) -> None:
+    session = await inbox.session(cwd="/srv/shop")
+    await session.submit_tool("bash", {"command": PUSH}, cwd="/srv/shop")
+    ann = await inbox.visit("ann", **PHONE)
+    row = rows_of(ann).filter(has_text=PUSH)
+    finger = {"pointerType": "touch", "clientX": 150, "clientY": 200}
+    await row.locator("a").dispatch_event("pointerdown", finger)
+    await row.dispatch_event("pointermove", {**finger, "clientY": 320})
+    await row.dispatch_event("pointerup", {**finger, "clientY": 320})
+    await row.locator("a").tap()
+    await expect(ann.page.locator("article.card")).to_have_count(1)
+    await expect(row.locator("input[type=checkbox]")).not_to_be_checked()
