@@ -26,8 +26,7 @@ from ledger.masks.own_input import holds_mask, with_own_texts
 from ledger.project import ProjectState
 from ledger.session.approvals import approvals_of, demanded, listed
 from ledger.session.deadlines import latest_deadline_ms
-from ledger.session.decision import unknown_request
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest, unknown_request
 from ledger.session.state import HeldClaim, Request, SessionState, Settled, in_order
 from ledger.session.texts import message_of
 from ledger.session.would_run import quoted, would_run

@@ -33,10 +33,9 @@ from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
 from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
 from ledger.session.deadlines import needs_presence, settle
-from ledger.session.decision import records_clients
+from ledger.session.decision import decide_repeat, records_clients
 from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
-from ledger.session.rounds import decide_repeat
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
 from ledger.stores.port import NOTHING_DUE, Due, StreamKey
 from ledger.stores.store import Store

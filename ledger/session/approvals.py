@@ -20,7 +20,7 @@ from ledger.core.policy import Call, Demand, Offer, Policy, Verdict
 from ledger.core.standing import kept
 from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demand_sentences, demands_on
 from ledger.session.commands import GivenReply, Reply
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Agreement, Request, SessionState, Settled, call_of
 from ledger.session.would_run import would_run

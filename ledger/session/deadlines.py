@@ -24,9 +24,8 @@ from ledger.core.limits import EVENTS_PER_APPEND_COUNT, EXTENDED_MS, LEAST_EXTEN
 from ledger.core.times import format_time, spell_duration
 from ledger.session.approvals import require_may_answer
 from ledger.session.commands import Extend, Live
-from ledger.session.decision import Decision, overrides_lock, records_clients, unknown_request
+from ledger.session.decision import Decision, already_answered, overrides_lock, records_clients, unknown_request
 from ledger.session.open_claims import due_claims, ends_unknown
-from ledger.session.rounds import already_answered
 from ledger.session.state import Client, Request, SessionState, longest_connected
 
 

@@ -68,6 +68,8 @@ from ledger.session.commands import (
 from ledger.session.deadlines import decide_extend, drop_absent, lock_after_disconnect
 from ledger.session.decision import (
     Decision,
+    already_answered,
+    decide_repeat,
     records_clients,
     require_open,
     require_opened,
@@ -80,7 +82,6 @@ from ledger.session.freezing import decide_resume
 from ledger.session.open_claims import ends_unknown, open_claims
 from ledger.session.releases import decide_release
 from ledger.session.replies import decide_reply
-from ledger.session.rounds import already_answered, decide_repeat
 from ledger.session.state import SessionState, in_order, input_digest
 
 

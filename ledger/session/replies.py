@@ -16,10 +16,18 @@ from ledger.masks.own_input import check_edit
 from ledger.policy.covers import uncovered, wider_entries
 from ledger.session.approvals import agreed, approvers_with, binding, falls_with_a_reject, grants_for, require_met
 from ledger.session.commands import Reply
-from ledger.session.decision import Decision, overrides_lock, require_content, standing_grants, unknown_request
+from ledger.session.decision import (
+    Decision,
+    overrides_lock,
+    refuse_unless_same,
+    require_content,
+    require_round,
+    standing_grants,
+    unknown_request,
+    within_session,
+)
 from ledger.session.judging import denied_now, edited_call, judge_edit, lifts_denies, unlimited
 from ledger.session.releases import cascaded, judged_by, released_by
-from ledger.session.rounds import refuse_unless_same, require_round, within_session
 from ledger.session.signed_claims import wanted_grants
 from ledger.session.state import Request, SessionState, call_of, in_order
 from ledger.session.would_run import quoted

@@ -21,7 +21,7 @@ from ledger.core.events import GrantBounds, Scope
 from ledger.core.policy import ReplyKind
 from ledger.policy.dialects import dialect_of
 from ledger.session.commands import GivenReply, Reply
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.state import Request, SessionState, input_digest
 
 

@@ -22,7 +22,7 @@ from ledger.core.policy import Evaluation, ReplyKind, Verdict
 from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import GivenReply
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served

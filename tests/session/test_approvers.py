@@ -24,7 +24,7 @@ from ledger.core.events import (
 from ledger.core.policy import Demand, DemandRule, ReplyKind, Verdict
 from ledger.core.questions import Runner
 from ledger.session.approvals import approvals_of
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from tests.session.test_demands import of_ann, opens_with
 from tests.support.commands import (
     AGENT,

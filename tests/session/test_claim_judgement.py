@@ -8,7 +8,7 @@ from ledger.core.errors import AlreadyAnsweredError, DigestMismatchError
 from ledger.core.events import Claimed, Event, Opinion, Reopened, Settings
 from ledger.core.questions import Runner
 from ledger.policy import Verdict
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from tests.support.commands import (
     BOB,
     asks,

@@ -17,7 +17,7 @@ from ledger import InputError, UnknownRequestError
 from ledger.client.lookups import KnownRequest
 from ledger.client.results import pending_of
 from ledger.log.viewed import are_views_lost
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.would_run import would_run
 from workers.cli.description import card_lines
 from workers.cli.ids import ambiguous

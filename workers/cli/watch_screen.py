@@ -15,7 +15,7 @@ from rich.text import Text
 from ledger.core.policy import counted_effect
 from ledger.core.times import SECOND_MS, format_time
 from ledger.session.approvals import approvals_of, offered
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.would_run.description import describe_request
 from workers.cli.choices import searched
 from workers.cli.description import call_in_line, card_lines, who_asks

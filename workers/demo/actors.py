@@ -12,7 +12,7 @@ import sys
 from ledger import Ledger, Pending, RefusalError, Session, Timeouts
 from ledger.core.events import SessionOpened
 from ledger.core.requests import make_question
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from workers.demo.script import (
     AGENT,
     LOOK_SECONDS,

@@ -20,7 +20,7 @@ from ledger import Ledger
 from ledger.access.notifications import Device
 from ledger.client.results import result_of
 from ledger.core.errors import LedgerError
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from ledger.stores.secrets import deployment_secret

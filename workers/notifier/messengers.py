@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from apprise import Apprise, NotifyFormat
 
 from ledger import Ledger
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.stores.secrets import link_key
 from workers.notifier.plan import Correction, RecipientChannel, Reminder
 from workers.notifier.settings import NotifierSettings, Service

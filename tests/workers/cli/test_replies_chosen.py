@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger import Ledger
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from tests.support.command_line import CommandLine
 from tests.support.terminals import on_a_terminal
 from workers.cli import choices

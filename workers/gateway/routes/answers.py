@@ -22,7 +22,7 @@ from ledger.core.requests import parse_reply
 from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
 from ledger.session.approvals import may_be_unsigned
-from ledger.session.rounds import shown_digest
+from ledger.session.decision import shown_digest
 from ledger.session.state import SessionState
 from ledger.stores.secrets import link_key
 from workers.gateway.authentication import require_own_pages
