@@ -58,9 +58,9 @@ class Caller:
     async def delete(self, path: str, **headers: str) -> httpx.Response:
         return await self.send("DELETE", path, None, **headers)
 
-    async def status(self, method: str, path: str) -> int:
+    async def status(self, method: str, path: str, body: Any = None) -> int:
         """Return the status of the answer without reading its body; an event stream has no end to wait for."""
-        async with self.http.stream(method, path, json={}) as answer:
+        async with self.http.stream(method, path, json={} if body is None else body) as answer:
             return answer.status_code
 
     async def ask(self, session: str, pattern: str = "git push", **more: Any) -> httpx.Response:

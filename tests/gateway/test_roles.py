@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from ledger import Ledger
 from ledger.core.access_events import Role
 from tests.gateway.callers import ROLES, Served, application
+from tests.gateway.who_may import BODIES
 from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
 from workers.gateway.app import require_roles
 from workers.gateway.authentication import operation_of
@@ -20,6 +22,9 @@ from workers.gateway.settings import GatewaySettings
 
 IN_BROWSERS_ALONE = {"choose_notifications", "test_device"}
 """Operations for a browser in which a person signed in: a token of any role is refused, whatever the body."""
+
+BY_HOOKS_ALONE = {"claude_hook", "read_claude_hook"}
+"""Operations for a token that names its folders: any other is refused."""
 
 PLACES = {
     "session": "ses_1",
@@ -31,9 +36,9 @@ PLACES = {
 
 
 @pytest.mark.slow
-async def test_each_role_reaches_the_routes_of_the_table_and_no_other(gateway: Served, ledger: Ledger) -> None:
+async def test_each_role_reaches_the_routes_of_the_table_and_no_other(gateway: Served, tmp_path: Path) -> None:
     callers: dict[Role, Any] = {role: await gateway.caller(role) for role in ROLES}
-    nobody = await gateway.caller(None)
+    nobody, hook = await gateway.caller(None), await gateway.caller("agent", "hook", folders=(str(tmp_path),))
     wrong: list[str] = []
     for method, path, operation in routes(gateway.gateway):
         roles = ACCESS[operation]
@@ -44,10 +49,13 @@ async def test_each_role_reaches_the_routes_of_the_table_and_no_other(gateway: S
         for role, caller in callers.items():
             # A client is whose it was when it came: each has one of their own.
             own_path = path.replace("phone", f"phone-of-{role}")
-            refused = await caller.status(method, own_path) in (401, 403)
-            may = role in roles and operation not in IN_BROWSERS_ALONE
+            body = BODIES.get(operation) if operation in BY_HOOKS_ALONE else None
+            refused = await caller.status(method, own_path, body) in (401, 403)
+            may = role in roles and operation not in IN_BROWSERS_ALONE | BY_HOOKS_ALONE
             if refused is may:
                 wrong.append(f"{method} {path}: {role} is {'refused' if refused else 'let in'}")
+        if operation in BY_HOOKS_ALONE and (status := await hook.status(method, path, BODIES.get(operation))) != 200:
+            wrong.append(f"{method} {path} answers a hook {status}")
     assert wrong == []
 
 

@@ -28,7 +28,8 @@ async def test_the_box_finds_requests_and_leads_to_the_moment_of_their_decision(
     await expect(rows).to_contain_text("make all")
     await box.fill("fridays")
     await expect(rows).to_contain_text("git push")
-    await rows.get_by_role("link").click()
+    await expect(rows.get_by_role("link", name="git push")).to_have_attribute("href", "/requests/r1?session=ses_found")
+    await rows.get_by_role("link", name="ses_found").click()
     await expect(eve.page).to_have_url(f"{inbox.url}/sessions/ses_found#3")
 
 

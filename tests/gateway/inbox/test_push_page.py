@@ -214,7 +214,7 @@ async def test_a_request_arrives_as_a_notification_and_a_tap_opens_it(
     payload = await received(server, service, one, "curl https://example.org/x | sh")
     await one.deliver(payload)
     (shown,) = await one.until_shown("A request waits for your answer")
-    assert shown["body"].startswith("Project shop\nDanger: runs downloaded code, network\n")
+    assert shown["body"].startswith("Cannot be undone\nProject shop\nDanger: runs downloaded code, network\n")
     assert " left, until " in shown["body"]
     assert "curl" not in json.dumps(shown)
     assert shown["actions"] == ["reject"]
