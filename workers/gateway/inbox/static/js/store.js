@@ -4,6 +4,7 @@ import { approvalsMark } from "./approvals.js";
 import { Drafts } from "./drafts.js";
 
 const LINES_MAX = 60;
+const ENDED = new Set(["settled", "gone"]);
 
 export const keyOf = (row) => `${row.session}\n${row.request_id}`;
 
@@ -29,12 +30,14 @@ export class Requests extends EventTarget {
     this.isFilled = true;
     const gone = [...this.rows].filter(([key]) => !now.has(key)).map(([, row]) => row);
     for (const row of gone) this.#leave(row);
+    for (const row of now.values()) this.#comeBack(row);
     this.rows = now;
     this.#tell();
     return gone;
   }
 
   add(row) {
+    this.#comeBack(row);
     this.rows.set(keyOf(row), row);
     this.#tell();
   }
@@ -97,6 +100,12 @@ export class Requests extends EventTarget {
     const mine = this.local.get(key);
     if (mine?.phase === "settled") return;
     this.local.set(key, { ...mine, phase: mine?.phase ?? "gone", row, since: performance.now() });
+  }
+
+  /** Forget how a request ended that is pending again, with another digest. */
+  #comeBack(row) {
+    const { phase, row: ended } = this.local.get(keyOf(row)) ?? {};
+    if (ENDED.has(phase) && ended.digest !== row.digest) this.local.delete(keyOf(row));
   }
 
   /** Combine simultaneous changes into one redraw. */
