@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
+from ledger.core.access_events import Role
 from ledger.core.characters import is_visible
 from ledger.policy.shell.facts import DangerKind
 from tests.gateway.inbox.visitors import Inbox
@@ -214,10 +215,27 @@ async def test_a_question_is_answered_by_choosing_and_the_agent_gets_what_was_ch
     for label in ("a", "c"):
         await card.get_by_label(label, exact=True).check()
     await card.get_by_label("In your own words: Which ones?").fill("and d")
+    await card.get_by_role("button", name="Reject…").click()
+    await expect(card.get_by_role("button", name="Reject and stop")).to_be_visible()
+    await expect(card).to_contain_text("Which ones?")
+    await card.get_by_role("button", name="Back").click()
     await card.get_by_role("button", name="Answer").click()
     await expect(card).to_contain_text("Allowed by you (once)")
+    await expect(card.locator(".choices p")).to_have_text(["EUR", "a, c, and d"])
     answers = {"Which one?": "EUR", "Which ones?": "a, c, and d"}
     assert (await session.result("r1")).updated_input == {"questions": QUESTIONS, "answers": answers}
+
+
+async def test_a_question_is_shown_whole_to_those_who_cannot_choose(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}}, demands=[{"approvers": 2}])
+    await session.submit_tool("AskUserQuestion", {"questions": QUESTIONS}, request_id="r1")
+    told: dict[Role, str] = {"approver": "Approve (1 of 2)", "auditor": "Read-only"}
+    for role, says in told.items():
+        card = (await inbox.visit(role, role=role)).card("Which one?")
+        await expect(card).to_contain_text(says)
+        await expect(card.locator(".choices legend")).to_have_text(["OneWhich one?", "Which ones?"])
+        await expect(card.locator(".choices label")).to_have_text(["EURas now", "USD", "a", "b", "c"])
+        await expect(card.get_by_label("EUR")).to_be_disabled()
 
 
 async def test_what_opencode_asks_a_person_is_chosen_here_and_read_by_its_bridge(inbox: Inbox) -> None:

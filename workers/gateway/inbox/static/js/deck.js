@@ -220,7 +220,7 @@ export class Deck {
     if (phase === "sending" || phase === "unsure") this.requests.setLocal(key, { phase, answer, row });
     if (phase === "unsure") this.requests.dispatchEvent(new Event("doubt"));
     if (phase === "failed") {
-      this.requests.setLocal(key, { phase, problem: detail, holder: undefined, row });
+      this.requests.setLocal(key, { phase, problem: detail, answer: null, holder: undefined, row });
       announce(`Not sent: ${detail.message}`);
       if (detail.code === "NO_INPUT_LOCK") this.#nameHolder(key, row, detail);
     }

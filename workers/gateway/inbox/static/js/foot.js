@@ -6,7 +6,7 @@ import { button, h } from "./dom.js";
 import { holdSeconds } from "./holding.js";
 import { ANSWERS, LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
-import { answered, choices, planOf, questionsOf } from "./question.js";
+import { answered, asked, choices, planOf, questionsOf } from "./question.js";
 import { remembering } from "./remembering.js";
 import { rejectionTakesAlong, whatIsGranted } from "./why.js";
 
@@ -15,7 +15,15 @@ function verb(answer, row) {
   return row?.approvals && answer.reply !== "reject" ? LABELS.approve : ANSWERS[answer.reply];
 }
 
+/** Return what stands below the call; the questions of an agent stand here, whatever else does. */
 export function foot(row, local, page, element) {
+  const shown = answersOrProgress(row, local, page, element);
+  if (!questionsOf(row).length || shown.some((one) => one.matches(".choosing"))) return shown;
+  const isOwn = ["held", "sending", "unsure"].includes(local?.phase) || (local?.phase === "settled" && local.result?.by === page.me.name && !local.result.wasFirst);
+  return [h("div", { class: "form" }, ...asked(row, element, isOwn ? local.answer?.updated_input?.answers : null)), ...shown];
+}
+
+function answersOrProgress(row, local, page, element) {
   switch (local?.phase) {
     case "held": return [heldStatus(local.answer, page, element.key)];
     case "sending": return [status(`Sending: ${verb(local.answer, row).toLowerCase()} …`, "busy")];
@@ -127,7 +135,7 @@ function answeringQuestions(row, draft, page, element) {
     page.answer(element.key, { reply: "once", updated_input: input });
   };
   return [
-    h("div", { class: "form" }, ...choices(row, draft, element)), missing,
+    h("div", { class: "form choosing" }, ...choices(row, draft, element)), missing,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button("Answer", submit, { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
       rejectButton(ANSWERS.reject, page, element),

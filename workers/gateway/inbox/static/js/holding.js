@@ -73,7 +73,7 @@ class Holding {
   #back(hold, note) {
     clearTimeout(hold.timer);
     this.held.delete(hold);
-    for (const row of this.#still(hold)) this.requests.setLocal(keyOf(row), { phase: "waiting", hold: null, note });
+    for (const row of this.#still(hold)) this.requests.setLocal(keyOf(row), { phase: "waiting", hold: null, answer: null, note });
     this.#tell(hold, { isBack: true, note });
   }
 

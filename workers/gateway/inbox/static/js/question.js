@@ -1,7 +1,7 @@
 // A question of an agent with choices; the chosen options are sent back as the answer.
 
 import { h } from "./dom.js";
-import { revealMarked } from "./reveal.js";
+import { reveal, revealMarked } from "./reveal.js";
 
 const MANY = ["multiSelect", "multiple"]; // what agents call that several options may be chosen
 
@@ -48,6 +48,18 @@ export function choices(row, draft, element) {
       h("legend", {}, typeof one.header === "string" && one.header ? h("small", {}, ...shown(row, one.header)) : null, ...shown(row, one.question)),
       ...(one.options ?? []).map((option) => choice(option, { row, name, isMany: isMany(one), chosen })),
       own);
+  });
+}
+
+/** Return the questions to read: each with its answer, if it was given on this page, or with its choices. */
+export function asked(row, element, answers) {
+  return choices(row, {}, element).map((fieldset, index) => {
+    const [question, ...options] = fieldset.children;
+    options.pop(); // the field for own words
+    const answer = answers?.[questionsOf(row)[index].question];
+    fieldset.disabled = true;
+    fieldset.replaceChildren(question, ...(answer === undefined ? options : [h("p", {}, ...reveal([answer].flat().join(", ")))]));
+    return fieldset;
   });
 }
 
