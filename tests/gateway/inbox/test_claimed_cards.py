@@ -85,6 +85,7 @@ async def test_a_changed_script_brings_the_card_back_with_its_reason_and_the_new
     (row,) = await session.pending()
     page = question_page(await session.state(), row.request, "ann", row.request.asked_ms, ("once", "reject"))
     assert f"<dt>pending again</dt><dd>{CHANGED}</dd>" in page, "as the page of an answer link says it"
+    await expect(ann.row("./deploy.sh prod")).not_to_contain_text("Allowed")
     await ann.press(CHANGED, "Allow once")
     await expect(ann.card(CHANGED)).to_contain_text("Allowed")
     assert (await session.claim("r1", runner="worker")).round == 2
