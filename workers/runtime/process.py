@@ -30,6 +30,7 @@ _IMPORTED_LATE: Final = (
     "ledger.policy.consulted",
     "ledger.policy.covers",
     "ledger.policy.danger",
+    "ledger.policy.effects",
     "ledger.policy.offers",
     "ledger.policy.shell.operands",
     "ledger.session.decide",
