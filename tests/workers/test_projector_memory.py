@@ -64,7 +64,9 @@ async def test_with_small_caches_a_projector_ends_to_grow(server: RealServer, mo
                 asker.stdin.flush()
                 assert await asyncio.to_thread(next_line, asker) == "done"
                 wanted = of_all * EVENTS_A_REQUEST
-                await wait_until_async(lambda: projector._worker.events >= wanted, "all events in the views")
+                await wait_until_async(
+                    lambda: projector._worker.events >= wanted, "all events in the views", timeout_s=200
+                )  # traced memory slows it down
                 gc.collect()
                 return tracemalloc.get_traced_memory()[0]
 
