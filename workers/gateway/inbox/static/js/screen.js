@@ -24,7 +24,8 @@ export class Screen {
     document.addEventListener("visibilitychange", () => this.#comeBack(), { signal });
     addEventListener("keydown", (event) => this.#keyed(event), { capture: true, signal });
     const observer = new ResizeObserver(look);
-    observer.observe(byId("main"));
+    // Beside a long list the page keeps its height when a card grows.
+    for (const element of [byId("main"), root]) observer.observe(element);
     signal.addEventListener("abort", () => { observer.disconnect(); clearTimeout(this.timer); });
   }
 
