@@ -2,7 +2,7 @@
 // opens its card; it answers nothing.
 
 import { serverNow, spell } from "./clock.js";
-import { button, h } from "./dom.js";
+import { announce, button, h } from "./dom.js";
 import { effectSign, graveWord } from "./effects.js";
 import { LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
@@ -15,6 +15,7 @@ import { inOneLine } from "./what.js";
 const SOON_MS = 15_000;
 const HOUR_MS = 3_600_000;
 const HOLD_MS = 500;
+const STEADY_MS = 500;
 const SLIP_PX = 10; // a finger that moves further scrolls or swipes
 const SWIPE_PX = 56;
 const PROGRESS = { held: "allowing …", sending: "sending …", unsure: "no connection", failed: "not sent", gone: "ended" };
@@ -26,6 +27,7 @@ export class Rows {
     /** The rows by item, as elements with the `digests` of their requests. */
     this.shown = new Map();
     const { signal } = page.controller;
+    root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
     root.addEventListener("click", (event) => this.#click(event), { signal });
     root.addEventListener("pointerdown", (event) => this.#touch(event), { signal });
     root.addEventListener("contextmenu", (event) => { if (this.touched) event.preventDefault(); }, { signal });
@@ -33,6 +35,7 @@ export class Rows {
 
   /** Draw the rows of these items, in their order; `opened` is the item whose card is open. */
   draw(items, opened) {
+    const before = [...this.root.children];
     const keys = new Set(items.map(({ key }) => key));
     for (const [key, element] of this.shown) if (!keys.has(key)) this.#remove(key, element);
     const focused = this.root.contains(document.activeElement) ? document.activeElement : null;
@@ -44,6 +47,9 @@ export class Rows {
       if (element === place) place = place.nextElementSibling;
       else this.root.insertBefore(element, place);
     }
+    [...this.root.children].forEach((element, index) => {
+      if (before[index] && before[index] !== element) element.movedAt = performance.now();
+    });
     // A row that moves loses the focus.
     if (focused?.isConnected && document.activeElement !== focused && !this.root.contains(document.activeElement)) focused.focus({ preventScroll: true });
     this.mark(opened);
@@ -98,6 +104,15 @@ export class Rows {
     }
     this.shown.set(key, element);
     return element;
+  }
+
+  /** Refuse a press on the box of a row where another row was just before: that one was meant. A key addresses the box with the focus. */
+  #guard(event) {
+    const row = event.detail > 0 && event.target.closest(".select")?.closest("[data-key]");
+    if (!row || !(event.timeStamp < row.movedAt + STEADY_MS)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    announce("The list has just changed. Check it, then select again.");
   }
 
   #click(event) {
