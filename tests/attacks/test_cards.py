@@ -10,7 +10,7 @@ from playwright.async_api import Locator, expect
 
 from tests.attacks.seen import missing, texts_on
 from tests.attacks.strange_inputs import some_input
-from tests.gateway.inbox.stopped import STEADY_MS, comes, passes, visit_stopped
+from tests.gateway.inbox.stopped import STEADY_MS, passes, visit_stopped
 from tests.gateway.inbox.visitors import LABELS, Inbox, Visitor
 from tests.gateway.strange import STRANGE
 
@@ -110,17 +110,22 @@ async def test_bearing_the_name_of_another_agent(inbox: Inbox) -> None:
 async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", [LONG_COMMAND], always=["echo *"], request_id="r1")
-    ann = await visit_stopped(inbox, "ann", cards=0, height=SCREEN_PX)
+    ann = await visit_stopped(inbox, "ann", cards=1, height=SCREEN_PX, is_whole=False)
     card = ann.card("echo begin")
     await expect(card.locator(".command")).not_to_contain_text(HIDDEN)
     await ann.page.keyboard.press("j")
-    for key in ("o", "s", "a"):
-        await ann.page.keyboard.press(key)
-        await passes(ann, 2 * STEADY_MS)
-    for name in LABELS.values():
-        await expect(card.get_by_role("button", name=name, exact=True)).to_be_disabled()
-        await card.get_by_role("button", name=name, exact=True).click(force=True)
+    await ann.page.keyboard.press("o")
+    await passes(ann, 2 * STEADY_MS)
+    await press_unread(card, LABELS["once"])
     assert ann.sent == []
+    for key, reply in (("s", "session"), ("a", "always")):
+        # The first press opens what an answer may remember, the second would answer.
+        for _ in range(2):
+            await ann.page.keyboard.press(key)
+            await passes(ann, 2 * STEADY_MS)
+        await press_unread(card, LABELS[reply])
+        assert ann.sent == []
+    await card.get_by_role("button", name="Back").click()
     await card.get_by_role("button", name="Show all of it").click()
     await expect(card).to_contain_text(HIDDEN)
     # It is unfolded, and its middle was not on the screen yet.
@@ -135,12 +140,20 @@ async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) 
     await expect(card).to_contain_text("Allowed by you (once)")
 
 
+async def press_unread(card: Locator, name: str) -> None:
+    """Check that a button of a card is disabled, and press it all the same."""
+    button = card.get_by_role("button", name=name, exact=True)
+    await expect(button).to_be_disabled()
+    await button.click(force=True)
+
+
 SCROLL = """top => new Promise((done) => {
   const last = document.documentElement.scrollHeight - innerHeight;
   const place = Math.round(Math.min(top, last));
-  if (Math.abs(scrollY - place) < 1) done(top >= last);
+  const before = scrollY;
   addEventListener("scroll", () => done(top >= last), { once: true });
   scrollTo(0, place);
+  if (scrollY === before) done(top >= last);
 })"""
 
 
@@ -194,15 +207,19 @@ async def test_answering_for_a_card_that_reaches_below_the_screen(inbox: Inbox) 
     session = await inbox.session()
     patterns = ["a.py", *(f"{index}/{'long/' * 60}" for index in range(15))]
     await session.submit("edit", ["a.py"], tool_name="edit", tool_input={"path": "a.py"}, always=patterns)
-    ann = await visit_stopped(inbox, "ann", cards=0, height=SCREEN_PX)
+    ann = await visit_stopped(inbox, "ann", cards=1, height=SCREEN_PX)
+    card = ann.page.locator("article.card")
     await ann.page.keyboard.press("j")
     await passes(ann, 2 * STEADY_MS)
-    await ann.page.keyboard.press("a")
-    await passes(ann, 2 * STEADY_MS)
+    # The first press opens what is remembered, which makes the card longer than the screen.
+    for _ in range(2):
+        await ann.page.keyboard.press("a")
+        await passes(ann, 2 * STEADY_MS)
+    await press_unread(card, LABELS["always"])
     assert ann.sent == []
     await read_through(ann)
     await ann.page.keyboard.press("a")
-    await expect(ann.page.locator("article.card")).to_contain_text("Allowed by you (always)")
+    await expect(card).to_contain_text("Allowed by you (always)")
 
 
 async def test_hiding_an_underscore_under_a_line(inbox: Inbox) -> None:
@@ -243,21 +260,25 @@ async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inb
     for command in ("git push origin", "npm publish", "make"):
         await session.submit("bash", [command], actor="ann")
     ann, bob = await inbox.visit("ann"), await inbox.visit("bob")
+    await ann.open("git push origin")
     needs = ann.card("git push origin").locator(".needs")
     await expect(needs).to_have_text("DemandedThe answer must be signed with a passkey, in the inbox")
     for visitor, is_asker in ((ann, True), (bob, False)):
+        await visitor.open("npm publish")
         line = visitor.card("npm publish").locator(".needs")
         await expect(line).to_contain_text("The answer must come from somebody else than ann")
         await expect(line.get_by_text("you cannot give this answer")).to_have_count(int(is_asker))
+    await ann.open("make")
     await expect(ann.card("make").get_by_role("button", name="Allow once")).to_be_visible()
     await expect(ann.card("make").locator(".needs")).to_have_count(0)
 
 
 DOWN = """card => new Promise((done) => {
   const rest = card.getBoundingClientRect().bottom - innerHeight;
-  if (rest <= 0) done(true);
+  const before = scrollY;
   addEventListener("scroll", () => done(false), { once: true });
-  scrollBy(0, Math.ceil(Math.min(rest, innerHeight / 2)));
+  if (rest > 0) scrollBy(0, Math.ceil(Math.min(rest, innerHeight / 2)));
+  if (scrollY === before) done(true);
 })"""
 
 
@@ -288,11 +309,10 @@ async def test_hiding_anything_at_all_in_an_input(inbox: Inbox, seed: int) -> No
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
     for index, given in enumerate(inputs):
         await session.submit_tool(f"mcp__odd__tool{index}", given, request_id=f"r{index}")
-    ann = await visit_stopped(inbox, "ann", cards=0, height=2000)
-    await comes(ann, ann.page.locator("article.card"))
+    ann = await visit_stopped(inbox, "ann", cards=len(inputs), height=2000, is_whole=False)
     seen, folding = [], 0
     for _ in inputs:
-        # The key for the next card scrolls its head into view; a list draws only nearby cards.
+        # The first key puts the focus on the open card, the others open the next.
         await ann.page.keyboard.press("j")
         index = int(await ann.page.evaluate("document.activeElement.dataset.key.split('\\nr')[1]"))
         card = ann.page.locator(f"article.card[data-key$='\\a r{index}']")

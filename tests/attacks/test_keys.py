@@ -14,6 +14,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SOON = Timeouts(attended=3600, unattended=3600)
 """Deadlines earlier than those of other sessions: these requests come first."""
 
+TURN = """isHidden => {
+  Object.defineProperty(document, "hidden", { configurable: true, value: isHidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
 
 async def waiting(inbox: Inbox, *commands: str) -> Session:
     session = await inbox.session()
@@ -42,12 +47,24 @@ async def middle_of(item: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+async def look_away(visitor: Visitor) -> None:
+    """Turn to another tab: what is open here is not being read."""
+    await visitor.page.evaluate(TURN, True)
+
+
+async def look_back(visitor: Visitor) -> None:
+    await visitor.page.evaluate(TURN, False)
+
+
 async def test_getting_a_new_request_under_the_key_that_was_meant_for_another(inbox: Inbox) -> None:
+    """What opened by itself makes way for a worse request while nobody looks; the keys of who comes back are refused."""
     old = await waiting(inbox, "git fetch")
     ann = await visit_stopped(inbox, "ann", cards=1)
     sly = await inbox.session("ses_sly", timeouts=SOON)
+    await look_away(ann)
     await sly.submit("bash", ["git push evil"], request_id="r1")
     await comes(ann, ann.card("git push evil"))
+    await look_back(ann)
     await press(ann, "j", "o")
     await expect(ann.card("git push evil")).to_be_focused()
     await nothing_was_sent(ann, old, sly)
@@ -60,38 +77,59 @@ async def test_getting_a_new_request_under_the_key_that_was_meant_for_another(in
     await nothing_was_sent(ann, old, sly)
     await passes(ann, STEADY_MS)
     await press(ann, "o")
+    await expect(ann.row("git push evil")).to_contain_text("Allowed by you (once)")
+
+
+async def test_coming_first_in_the_list_while_another_card_is_read(inbox: Inbox) -> None:
+    """The card that is read stays open, so its key answers it; the next opens by itself, and refuses the keys that follow."""
+    old = await waiting(inbox, "git fetch")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    await sly.submit("bash", ["git push evil"], request_id="r1")
+    await comes(ann, ann.page.locator(".entry:first-child", has_text="git push evil"))
+    await expect(ann.card("git push evil")).to_have_count(0)
+    await press(ann, "j", "o", "o")
+    assert (await old.result("git-fetch")).reply == "once"
+    await expect(ann.card("git push evil")).to_be_focused()
+    for _ in range(3):
+        await press(ann, "o")
+        await passes(ann, STEADY_MS - 100)
+    assert not (await sly.state()).settled
+    await passes(ann, STEADY_MS)
+    assert len(ann.sent) == 1
+    await press(ann, "o")
     await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
 
 
 async def test_withdrawing_a_request_so_that_its_key_falls_on_the_next(inbox: Inbox) -> None:
-    session = await waiting(inbox, "git fetch", "git push evil")
+    session = await waiting(inbox, "git fetch", "git pull evil")
     ann = await visit_stopped(inbox, "ann", cards=2)
     await press(ann, "j")
     await expect(ann.card("git fetch")).to_be_focused()
     await session.cancel("git-fetch", cause="withdrawn")
     await comes(ann, ann.card("git fetch").get_by_text("Cancelled"))
     await press(ann, "j", "o")
-    await expect(ann.card("git push evil")).to_be_focused()
+    await expect(ann.card("git pull evil")).to_be_focused()
     await nothing_was_sent(ann, session)
 
 
 async def test_letting_a_withdrawn_card_fade_so_that_the_focus_jumps_to_the_next(inbox: Inbox) -> None:
-    session = await waiting(inbox, "git fetch", "git push evil")
+    session = await waiting(inbox, "git fetch", "git pull evil")
     ann = await visit_stopped(inbox, "ann", cards=2)
     await press(ann, "j")
     await session.cancel("git-fetch", cause="withdrawn")
     await comes(ann, ann.card("git fetch").get_by_text("Cancelled"))
-    jumped = ann.page.locator("article.card:focus", has_text="git push evil")
+    jumped = ann.page.locator("article.card:focus", has_text="git pull evil")
     await comes(ann, jumped)
     await press(ann, "o", "s", "a")
     await nothing_was_sent(ann, session)
     await passes(ann, STEADY_MS)
     await press(ann, "o")
-    await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
+    await expect(ann.card("git pull evil")).to_contain_text("Allowed by you (once)")
 
 
 async def test_withdrawing_a_request_while_its_rejection_is_typed_so_that_letters_answer_others(inbox: Inbox) -> None:
-    session = await waiting(inbox, "git fetch", "git push evil")
+    session = await waiting(inbox, "git fetch", "git pull evil")
     ann = await visit_stopped(inbox, "ann", cards=2)
     await press(ann, "j", "r")
     await ann.page.keyboard.type("please ")
@@ -127,16 +165,89 @@ async def test_putting_a_new_card_under_the_pointer_of_a_click(inbox: Inbox) -> 
 
 
 async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -> None:
-    session = await waiting(inbox, "git fetch", "git push evil")
-    ann = await visit_stopped(inbox, "ann", cards=2)
+    session = await waiting(inbox, "git fetch")
+    ann = await visit_stopped(inbox, "ann", cards=1)
     place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
     sly = await inbox.session("ses_sly", timeouts=SOON)
-    # As high and as dangerous as the first, with an earlier deadline: the content before moves down by one card.
+    await look_away(ann)
+    # As high and as dangerous as the first, with an earlier deadline: it comes first, and opens in its place.
     await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
     await comes(ann, ann.card("git pull evil"))
-    for name in ("git fetch", "git pull evil"):
-        await expect(ann.card(name).get_by_role("button", name="Allow once")).to_be_disabled()
+    await look_back(ann)
+    button = ann.card("git pull evil").get_by_role("button", name="Allow once")
+    await expect(button).to_be_disabled()
+    assert await middle_of(button) == place
     await ann.page.mouse.click(*place)
+    await nothing_was_sent(ann, session, sly)
+
+
+async def test_pushing_a_row_before_the_card_that_is_about_to_be_clicked(inbox: Inbox) -> None:
+    """The click answers the card that it was meant for; the one that opens in its place refuses the second click."""
+    session = await waiting(inbox, "git fetch")
+    ann = await visit_stopped(inbox, "ann", cards=1)
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
+    await comes(ann, ann.page.locator(".entry:first-child", has_text="git pull evil"))
+    await ann.page.mouse.dblclick(*place)
+    assert (await session.result("git-fetch")).reply == "once"
+    button = ann.card("git pull evil").get_by_role("button", name="Allow once")
+    await expect(button).to_be_disabled()
+    assert await middle_of(button) == place
+    await ann.page.mouse.click(*place)
+    await passes(ann, STEADY_MS - 100)
+    await ann.page.mouse.click(*place)
+    await passes(ann, 20)
+    assert len(ann.sent) == 1
+    assert not (await sly.state()).settled
+
+
+async def test_withdrawing_the_open_request_so_that_the_next_opens_under_the_pointer(inbox: Inbox) -> None:
+    session = await waiting(inbox, "git fetch", "git pull evil")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
+    await session.cancel("git-fetch", cause="withdrawn")
+    await comes(ann, ann.card("git pull evil"))
+    button = ann.card("git pull evil").get_by_role("button", name="Allow once")
+    await expect(button).to_be_disabled()
+    assert await middle_of(button) == place
+    await ann.page.mouse.click(*place)
+    await nothing_was_sent(ann, session)
+
+
+async def test_pushing_another_row_under_the_pointer_of_a_click(inbox: Inbox) -> None:
+    """A row opens its card, and answers nothing; its card refuses the click that follows."""
+    session = await waiting(inbox, "git fetch", "git pull")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    place = await middle_of(ann.row("git fetch").locator("a"))
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
+    await comes(ann, ann.row("git pull evil"))
+    assert await middle_of(ann.row("git pull evil").locator("a")) == place
+    await ann.page.mouse.click(*place)
+    await expect(ann.card("git pull evil")).to_be_visible()
+    await press(ann, "o", "Enter")
+    await ann.page.mouse.click(*await middle_of(ann.card("git pull evil").get_by_role("button", name="Allow once")))
+    await nothing_was_sent(ann, session, sly)
+
+
+async def test_pushing_another_row_under_the_pointer_that_selects_one(inbox: Inbox) -> None:
+    """The box of a row that has just come there is not ticked: what is selected is what the person saw there."""
+    session = await waiting(inbox, "git fetch", "git pull")
+    ann = await visit_stopped(inbox, "ann", cards=2)
+    place = await middle_of(ann.row("git fetch").get_by_label("Select"))
+    sly = await inbox.session("ses_sly", timeouts=SOON)
+    await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
+    await comes(ann, ann.row("git pull evil"))
+    evil = ann.row("git pull evil").get_by_label("Select")
+    assert await middle_of(evil) == place
+    await ann.page.mouse.click(*place)
+    await passes(ann, 60)
+    await expect(evil).not_to_be_checked()
+    await expect(ann.page.locator("#announcer")).to_have_text("The list has just changed. Check it, then select again.")
+    await passes(ann, STEADY_MS)
+    await ann.page.mouse.click(*place)
+    await expect(evil).to_be_checked()
     await nothing_was_sent(ann, session, sly)
 
 
@@ -161,12 +272,19 @@ async def test_filling_the_screen_while_another_tab_is_looked_at(inbox: Inbox) -
     await expect(ann.card("git push evil")).to_contain_text("Allowed by you (once)")
 
 
-async def test_an_honest_person_goes_from_card_to_card_as_fast_as_they_type(inbox: Inbox) -> None:
-    session = await waiting(inbox, "git fetch", "git pull", "git push")
+async def test_an_honest_person_goes_from_card_to_card_as_fast_as_they_open(inbox: Inbox) -> None:
+    """An answer opens the next card, whose keys count half a second later."""
+    session = await waiting(inbox, "git fetch", "git pull", "git status")
     ann = await visit_stopped(inbox, "ann", cards=3)
-    await press(ann, "j", "o", "j", "a", "j", "r")
+    await press(ann, "j", "o")
+    await passes(ann, STEADY_MS + 1)
+    await press(ann, "a")
+    await passes(ann, STEADY_MS + 1)
+    await press(ann, "a")
+    await passes(ann, STEADY_MS + 1)
+    await press(ann, "r")
     await ann.page.keyboard.type("not today")
+    await passes(ann, STEADY_MS + 1)
     await press(ann, "Control+Enter")
-    await expect(ann.card("git fetch")).to_contain_text("Allowed by you (once)")
-    await expect(ann.card("git push")).to_contain_text("Rejected")
-    assert (await session.result("git-fetch")).reply == "once"
+    for name, reply in (("git-fetch", "once"), ("git-pull", "always"), ("git-status", "reject")):
+        assert (await session.result(name)).reply == reply

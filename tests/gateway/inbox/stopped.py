@@ -14,13 +14,17 @@ STEADY_MS = 500
 """Time a card must stand still before it takes answers; the page's own constant."""
 
 
-async def visit_stopped(inbox: Inbox, name: str, path: str = "/", *, cards: int, height: int = 1600) -> Visitor:
-    """Open a page with so many requests, one of which takes an answer, and stop its time."""
+async def visit_stopped(
+    inbox: Inbox, name: str, path: str = "/", *, cards: int, height: int = 1600, is_whole: bool = True
+) -> Visitor:
+    """Open a page with so many requests, and stop its time; the open one takes an answer, unless it is not whole on the screen."""
     visitor = await inbox.visit(name, None, viewport={"width": 1200, "height": height})
     await visitor.page.clock.install()
     await visitor.go(path)
     await expect(visitor.page.locator(".entry")).to_have_count(cards)
-    await expect(visitor.page.locator("article.card[data-armed]")).to_have_count(1)
+    await expect(
+        visitor.page.locator("article.card[data-armed]" if is_whole else "article.card[data-steady]")
+    ).to_have_count(1)
     await expect(visitor.page.locator(".deck[data-quiet]")).to_have_count(1)
     await visitor.page.clock.pause_at(await visitor.page.evaluate("Date.now()") / 1000 + AHEAD_S)
     return visitor
