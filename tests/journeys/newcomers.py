@@ -100,6 +100,7 @@ class Newcomer:
         phone.get_by_role("button", name="Sign in on this browser").tap()
         expect(phone.get_by_text("live", exact=True)).to_be_visible(timeout=30_000)
         with self.shell(agent_asks) as agent:
+            phone.locator(".rows > .entry", has_text="git push origin main").get_by_role("link").tap()
             card = phone.locator("article.card", has_text="git push origin main")
             expect(card).to_be_visible(timeout=30_000)
             button = card.get_by_role("button", name="Allow once", exact=True)
