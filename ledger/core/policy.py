@@ -31,7 +31,7 @@ def strictest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 CallEffect = Literal["reads", "changes_here", "changes_elsewhere", "irreversible"]
-"""How far a call can be taken back: it reads; git brings it back; it changes something elsewhere; nothing undoes it."""
+"""The effect of a call: it reads; git brings it back; it changes something elsewhere; nothing undoes it."""
 
 EFFECTS: Final[tuple[CallEffect, ...]] = get_args(CallEffect)
 """All of them, the mildest first."""

@@ -1,4 +1,4 @@
-"""How far a call can be taken back: recorded with the evaluation of a request that a person must answer."""
+"""The effect of a call, recorded with the evaluation of a request that a person must answer."""
 
 from __future__ import annotations
 

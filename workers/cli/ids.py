@@ -83,7 +83,7 @@ KINDS: Final[Mapping[str, tuple[str, Find]]] = {
     "credential_id": ("passkey", _passkeys),
     "device_id": ("device", _devices),
 }
-"""What an option or argument of this name is an id of, in every command."""
+"""The kind of id that an option or argument of this name takes, in every command."""
 
 
 async def whole_ids(ledger: Ledger, output: CommandOutput, options: Mapping[str, Any]) -> dict[str, Any]:

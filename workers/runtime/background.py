@@ -42,7 +42,9 @@ END_SECONDS: Final = 45.0
 TURN_SECONDS: Final = 20.0
 """The time that a start waits for the workers of a killed `up`, which end by themselves."""
 
-GLANCE_SECONDS: Final = 1.0
+STARTING_SECONDS: Final = 1.0
+"""The time that a start waits for a holder of the lock that has written no state."""
+
 ANSWER_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.1
 
@@ -142,7 +144,7 @@ async def _taken(folder: Path, lock: FileLock) -> bool:
     while not lock.try_exclusive():
         state = read_state(folder)
         # Without a state, another one is starting, or somebody looked whether the lock is held.
-        patience = GLANCE_SECONDS if state is None else 0 if state.is_alive else TURN_SECONDS
+        patience = STARTING_SECONDS if state is None else 0 if state.is_alive else TURN_SECONDS
         if time.monotonic() - began >= patience:
             return False
         await asyncio.sleep(LOOK_SECONDS)
@@ -261,10 +263,12 @@ async def stop(folder: Path) -> UpState | None:
 
 
 def _is_alive(pid: int | None) -> bool:
+    if pid is None:
+        return False
     try:
-        os.kill(pid or os.getpid(), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass
-    return pid is not None
+        pass  # it is another user's
+    return True

@@ -98,12 +98,12 @@ def uninstall(place: LedgerPlace) -> Path | None:
     path = installed()
     if path is None:
         return None
-    (place.data_folder / URL_FILE).unlink(missing_ok=True)
     if path.suffix == ".service":
         _run("systemctl", "--user", "disable", "--now", f"{NAME}.service")
     else:
         _run("launchctl", "bootout", f"gui/{os.getuid()}/{NAME}", check=False)
     path.unlink(missing_ok=True)
+    (place.data_folder / URL_FILE).unlink(missing_ok=True)
     if path.suffix == ".service":
         _run("systemctl", "--user", "daemon-reload")
     return path

@@ -1,4 +1,4 @@
-"""How far a command line can be taken back: each line with its effect, and what no spelling may lower."""
+"""The effect of a command line: each line with its own, and the spellings that must not lower it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.core.policy import EFFECTS, CallEffect
 from ledger.policy.shell.effects import line_effect, listed_titles, place_of
 from ledger.policy.shell.forms.nodes import ProgramNode, program_table
 
-FOLDER: Final = "/work/shop"
+FOLDER: Final = "/srv/shop"
 PLACE: Final = place_of(FOLDER)
 
 LINES: Final[dict[CallEffect, str]] = {

@@ -1,4 +1,4 @@
-"""What a hook takes from its process, and its requests to the gateway, with a watch on the reader of the hook's answer.
+"""The process of a hook as it sees it, and its requests to the gateway, with a watch on the reader of the hook's answer.
 
 A hook that waited its grace in vain leaves the mark of an outage, and later hooks do not wait. The mark is an empty file
 of the data folder; its time is that of the last failure. It only shortens a wait.
@@ -56,7 +56,7 @@ ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 
 
 class HookProcess:
-    """What a hook takes from its own process. The gateway puts its own in this place for the hooks that it serves."""
+    """The environment, folder and streams of a hook's own process. For the hooks that it serves, the gateway has a subclass."""
 
     ends_with = "asker_died"
     """The cause of a request's end when nobody reads the answer any more."""
