@@ -231,6 +231,8 @@ $(echo git) status
 ls & rm x
 frobnicate
 ls; frobnicate
+nx run-many -t deploy
+cmake --build . --target install
 """,
 }
 
