@@ -15,7 +15,7 @@ At a reply only a current deny matters; a current ask is satisfied by the person
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from operator import is_not
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +41,9 @@ EXTERNAL_DIRECTORY: Final = "external_directory"
 
 EFFECTS_KEPT: Final = 64
 """Evaluations with an effect that are kept; the rules keep theirs, too."""
+
+_WITH_EFFECTS: Final[dict[int, tuple[Evaluation, Call, Any, Evaluation]]] = {}
+"""By the id of an evaluation: it, its call, the call behind that, and the evaluation with the effect."""
 
 MASKED: Final = "a masked secret"
 NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"
@@ -342,24 +345,24 @@ def with_uses(
 
 
 def with_effect(evaluation: Evaluation, question: Question) -> Evaluation:
-    """Return the evaluation of a call that a person must answer, with its effect; of a folder, that of the call behind it."""
+    """Return the evaluation of a call that a person must answer, with its effect; of a folder, that of the call behind it.
+
+    It is the same object for the same evaluation of a call: what was found free of secrets is not searched again.
+    """
+    asked, behind = question.call, question.metadata.get(BEHIND)
+    known = _WITH_EFFECTS.get(id(evaluation))
+    if known is not None and known[0] is evaluation and known[1] == asked and known[2] == behind:
+        return known[3]
     from ledger.policy.effects import effect_of  # noqa: PLC0415 - slow to import, and only what waits needs it
 
-    call, behind = question.call, question.metadata.get(BEHIND)
-    is_folder = call.permission == EXTERNAL_DIRECTORY and call.tool_name is None
+    call, is_folder = asked, asked.permission == EXTERNAL_DIRECTORY and asked.tool_name is None
     if is_folder and isinstance(behind, Mapping) and isinstance(behind.get("tool"), str) and "input" in behind:
-        call = Call(behind["tool"], (), behind["tool"], behind["input"], call.cwd)
-    effect = effect_of(call, evaluation.facts)
-    try:
-        return _with_effect(evaluation, effect)
-    except TypeError:  # the input of a prerequisite has no hash
-        return _with_effect.__wrapped__(evaluation, effect)
-
-
-@lru_cache(maxsize=EFFECTS_KEPT)
-def _with_effect(evaluation: Evaluation, effect: str) -> Evaluation:
-    """Return the same object for equal evaluations: what was found free of secrets is not searched again."""
-    return replace(evaluation, effect=effect)
+        call = Call(behind["tool"], (), behind["tool"], behind["input"], asked.cwd)
+    found = replace(evaluation, effect=effect_of(call, evaluation.facts))
+    if len(_WITH_EFFECTS) == EFFECTS_KEPT:
+        _WITH_EFFECTS.clear()
+    _WITH_EFFECTS[id(evaluation)] = (evaluation, asked, behind, found)
+    return found
 
 
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:

@@ -20,9 +20,9 @@ from tests.support.servers import RealServer
 CEILINGS: Final = {
     "allowed_ask": Cost(171, 137, commands=7, trips=1, sent=1025, received=40),
     "allowed_ask_with_claim": Cost(198, 165, commands=8, trips=1, sent=1365, received=40),
-    "pending_ask": Cost(190, 165, commands=8, trips=1, sent=1135, received=40),
+    "pending_ask": Cost(180, 150, commands=8, trips=1, sent=1135, received=40),
     "reply": Cost(179, 116, commands=7, trips=1, sent=570, received=40),
-    "whole_trip": Cost(460, 335, commands=14, trips=2, sent=1700, received=420),
+    "whole_trip": Cost(450, 320, commands=14, trips=2, sent=1700, received=420),
     "http_answer": Cost(705, 575, commands=7, trips=1, sent=630, received=420),
     "http_pending": Cost(845, 680, commands=50, trips=4, sent=2660, received=630),
     "expiry": Cost(317, 233, commands=16, trips=3, sent=1700, received=120),

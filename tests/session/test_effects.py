@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from ledger import Ledger
-from ledger.core.policy import EFFECTS, Evaluation, Verdict, counted_effect
+from ledger.core.policy import EFFECTS, Call, Evaluation, Verdict, counted_effect
+from ledger.core.questions import Question
+from ledger.session.judging import with_effect
 from workers.presentation.labels import effect_words
 
 
@@ -59,6 +61,13 @@ def test_what_is_absent_or_unknown_counts_as_the_worst() -> None:
 
 def test_an_evaluation_without_an_effect_is_recorded_as_before() -> None:
     assert msgspec.json.encode(Evaluation(Verdict.ASK)) == b'{"verdict":"ask"}'
+
+
+def test_one_evaluation_of_two_calls_has_the_effect_of_each() -> None:
+    asked = Evaluation(Verdict.ASK)
+    read, deploy = (Question(call=Call(tool, (), tool, {})) for tool in ("read", "deploy"))
+    assert [with_effect(asked, one).effect for one in (read, deploy, read)] == ["reads", "irreversible", "reads"]
+    assert with_effect(asked, read) is with_effect(asked, read)
 
 
 async def test_a_folder_has_the_effect_of_the_call_behind_it(ledger: Ledger, tmp_path: Path) -> None:
