@@ -109,47 +109,14 @@ _MODULES = {
     "ledger.client.results": ("Approved", "Pending", "Result"),
     "ledger.client.session": ("ClientConnection", "Session"),
     "ledger.client.sync": ("SyncClientConnection", "SyncLedger", "SyncSession"),
-    "ledger.core.errors": (
-        "AlreadyAnsweredError",
-        "AlreadyClaimedError",
-        "CancelledError",
-        "CorrectedError",
-        "DamageError",
-        "DemandNotMetError",
-        "DeniedError",
-        "DifferentRequestError",
-        "DigestMismatchError",
-        "ExpiredError",
-        "FrozenError",
-        "InDoubtError",
-        "InputError",
-        "LedgerError",
-        "NewerSchemaError",
-        "NoInputLockError",
-        "NotCoveredError",
-        "NotExtendableError",
-        "RedactedError",
-        "RefusalError",
-        "RejectedError",
-        "ReopenedError",
-        "ReplyError",
-        "SessionClosedError",
-        "SetupError",
-        "StaleReplyError",
-        "StillPendingError",
-        "StoreError",
-        "UnknownGrantError",
-        "UnknownRequestError",
-        "UnknownSessionError",
-        "WiderError",
-    ),
     "ledger.core.questions": ("Runner", "claim_id_of"),
     "ledger.core.timeouts": ("Timeouts",),
     "ledger.stores.durability": ("Durability",),
 }
-"""The modules of the public names. Each is imported when one of its names is used first, so that commands start fast."""
+"""The modules of the public names; every other one is an error. Each is imported when one of its names is used first."""
 
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = dict.fromkeys(__all__, "ledger.core.errors")
+_MODULE_OF |= {name: module for module, names in _MODULES.items() for name in names}
 
 if not TYPE_CHECKING:  # a checker would accept every name
 
