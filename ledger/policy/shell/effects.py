@@ -23,7 +23,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import is_harmless_builtin, never_allowed, unknown_word
 from ledger.policy.shell.directories import Directories
 from ledger.policy.shell.forms.nodes import Effect, Given, NormalForm, OperandKind
-from ledger.policy.shell.forms.objections import Reach, Spelled, leaves, obstacle
+from ledger.policy.shell.forms.objections import Reach, Spelled, leaves, obstacle, only_tells
 from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.model import Access, Redirect, ShellCommand, accesses, straight
 from ledger.policy.shell.names import lookups, may_be_set
@@ -44,10 +44,13 @@ _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash"})
 _SCRIPT: Final = frozenset({"-c", "-lc"})
 _GRAVE: Final = ("deletes", "privileges", "runs-downloaded")
 _CHECKS: Final = late_pattern(
-    r"(?:all|build|check|checks|compile|coverage|fmt|format|lint|spec|test|tests|typecheck|types|unit|watch)"
+    r"(?:all|assemble|bench|build|check|checks|compile|coverage|docs?|fmt|format|help|lint|package|spec|test|tests|type"
+    r"|typecheck|types|unit|verify|watch)"
     r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
 )
 """Names of tasks that build or check; any other task (`deploy`) may do anything."""
+_SHOW_ALONE: Final = frozenset({"env", "set", "alias", "export"})
+"""Commands that without words only show what is set."""
 _CHANGES_ALL: Final = frozenset({"mv", "ln"})
 """Programs that move each operand, or make another name of it, by which a later command may change it."""
 _WRITES: Final = frozenset({Effect.WRITE, Effect.OUTPUT})
@@ -171,7 +174,9 @@ def _of_redirect(redirect: Redirect, place: CallPlace) -> CallEffect:
 
 def _of_command(command: ShellCommand, place: CallPlace, depth: int) -> CallEffect:
     name = command.name
-    if name == "cd" or is_harmless_builtin(command):
+    if name in ("source", ".") and is_harmless_builtin(command):
+        return place.of_change(command.words[1].resolved or "")  # it runs a file of the project
+    if name == "cd" or is_harmless_builtin(command) or (name in _SHOW_ALONE and len(command.words) == 1):
         return READS
     script = _script_of(command)
     if script is not None:
@@ -196,6 +201,11 @@ def _script_of(command: ShellCommand) -> str | None:
 
 
 def _of_form(command: ShellCommand, form: NormalForm, place: CallPlace, depth: int) -> CallEffect:
+    if only_tells(command, form):
+        return READS
+    names = {one.name for one in form.options}
+    if any(f"--no-{name[2:]}" in names for name in names):
+        return WORST  # the later of the two counts
     by_option = listed_titles().get(_title(form), {})
     given = {one: _by_value(by_option, one) for one in form.options}
     others = {*form.means, *((_PROGRAM,) if form.inner is not None else ())}
@@ -203,17 +213,20 @@ def _of_form(command: ShellCommand, form: NormalForm, place: CallPlace, depth: i
     found = [*meant, *(effect for matched in given.values() for effect in matched)] or [by_option.get("", WORST)]
     understood = replace(
         form,
-        options=tuple(one for one, matched in given.items() if not matched),
+        nodes=tuple(replace(node, spell=False) for node in form.nodes),
+        options=tuple(one for one, matched in given.items() if one.effect is Effect.PLAIN or not matched),
         operands=tuple(replace(one, is_known=True) for one in form.operands),
         inner=None,
     )
-    if obstacle(command, understood, Spelled(_named(command, form), command.words), Reach()) is not None:
+    if obstacle(command, understood, Spelled((command.words[0].raw,), command.words), Reach()) is not None:
         return WORST
     if form.inner is not None:
         found.append(_of_command(inmost(form.inner), place, depth - 1))
     is_moved = any(one.effect is Effect.FOLDER for one in form.options)
     if form.program == "git" and (is_moved or place.runs_in != {place.folder}):
         return WORST  # a repository in another folder has its own configuration, which may run programs
+    if form.program == "cmake" and any(word.resolved == "--" for word in command.words):
+        return WORST  # more words are for the tool that builds
     if any(one.effect is Effect.FOLDER and place.of_change(one.value or "") == WORST for one in form.options):
         place = CallPlace(place.folder, frozenset())
     effect = highest([*found, *_written(form, place, highest(found))])
@@ -231,15 +244,9 @@ def _by_value(by_option: Mapping[str, CallEffect], given: Given) -> list[CallEff
     found: list[CallEffect] = []
     for entry, effect in by_option.items():
         name, equals, pattern = entry.partition("=")
-        if equals and name == given.name and fnmatchcase((given.value or "").casefold(), pattern):
+        if equals and name == given.name and given.value is not None and fnmatchcase(given.value.casefold(), pattern):
             found.append(effect)
     return found or [effect for entry, effect in by_option.items() if entry == given.name]
-
-
-def _named(command: ShellCommand, form: NormalForm) -> tuple[str, ...]:
-    """Return the words of a rule that names the sub-command; none where other words stand between."""
-    count = len(form.path_at) + 1
-    return tuple(word.raw for word in command.words[:count]) if form.path_at == tuple(range(1, count)) else ()
 
 
 def _written(form: NormalForm, place: CallPlace, effect: CallEffect) -> Iterator[CallEffect]:

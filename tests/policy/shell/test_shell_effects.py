@@ -61,6 +61,27 @@ curl https://example.org
 curl -X GET https://example.org
 curl -sSL https://example.org -o -
 python3 -m json.tool a.json
+node --version
+docker --version
+python3 -V
+env | grep CI
+git branch -a
+git branch --contains HEAD
+git clean -nd
+git apply --check a.patch
+git archive HEAD
+gh api repos/x/y --jq .name
+kubectl apply --dry-run=server -f a.yaml
+helm upgrade --dry-run x y
+docker compose -f dev.yaml ps
+systemctl --user status x
+openssl x509 -in a -noout -text
+python -m pip list
+unzip -l a.zip
+npm help
+aws ecr describe-repositories
+gcloud projects list
+podman ps
 """,
     "changes_here": """
 echo hi > a.txt
@@ -107,6 +128,39 @@ curl -o out.txt https://example.org
 gh pr checkout 12
 cd src && echo x > a
 cd src && cd .. && touch x
+source .venv/bin/activate
+git restore --staged a
+git rm a
+git rm -r --cached .
+git stash pop
+git branch -d merged
+git checkout --track origin/x
+git checkout --detach HEAD~1
+git remote update --prune
+git fetch --prune
+git submodule update --init --recursive
+npm run type-check
+pnpm build
+pnpm exec tsc --noEmit
+yarn build
+yarn workspace a test
+turbo build
+vite build
+next build
+mvn verify
+make docs
+cargo package
+cargo publish --dry-run
+go get example.org/x
+golangci-lint run
+coverage erase
+python -m venv .venv
+rmdir build
+meson setup build
+composer test
+poetry version patch
+uv version --bump patch
+terraform workspace select x
 """,
     "changes_elsewhere": """
 git push
@@ -124,6 +178,12 @@ curl -X POST https://example.org -d a=b
 curl -d a=b https://example.org
 curl --json '{}' https://example.org
 git status && git push
+gh repo create x --private
+kubectl port-forward x 80
+helm upgrade --dry-run=none x y
+helm upgrade --dry-run= x y
+kubectl apply --dry-run=client --dry-run=none -f a.yaml
+docker buildx inspect --bootstrap
 """,
     "irreversible": """
 rm a
@@ -233,6 +293,47 @@ frobnicate
 ls; frobnicate
 nx run-many -t deploy
 cmake --build . --target install
+git restore --staged --worktree a
+git restore --staged --no-staged a
+git clean -n --no-dry-run -f
+git apply --check --no-check a.patch
+git apply --check --apply a.patch
+git checkout --detach --no-detach a
+git checkout --track -B main origin/x
+git branch -a -D x
+git rm -f a
+git rm ../a
+git fetch origin +a:b
+git fetch --prune . 'refs/heads/x*:refs/heads/*'
+git fetch --prune-tags
+git merge --abort
+git rebase --abort
+git rebase --skip
+git submodule update --force
+gh workflow run deploy.yaml
+gh run rerun 12
+gh repo create x --public
+gh api -f a=b repos/x
+gh api -H 'X-HTTP-Method-Override: DELETE' repos/x
+jj git push
+yarn
+yarn --immutable
+yarn deploy
+npm uninstall x
+uv remove x
+uv venv ../x
+python -m venv --clear src
+python -m pip list -m pip install x
+cargo clean --target-dir src
+cargo vendor src
+go mod vendor -o src
+cmake --build build -- install
+node --version a.js
+source ../x/bin/activate
+cd .. && source .venv/bin/activate
+systemctl restart x
+systemctl --job-mode status stop x
+env rm a
 """,
 }
 

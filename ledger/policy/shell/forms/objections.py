@@ -245,7 +245,7 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
         return
     title = " ".join((form.program, *form.path))
     if any(node.always for node in form.nodes):
-        if not _only_tells(command, form):
+        if not only_tells(command, form):
             yield f"`{title}` runs, sends or overwrites what it is given"
         return
     yield from (one.reason for one in form.unclear if one.at not in spelled)
@@ -273,7 +273,7 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
         yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
 
 
-def _only_tells(command: ShellCommand, form: NormalForm) -> bool:
+def only_tells(command: ShellCommand, form: NormalForm) -> bool:
     """Return whether `--help` or `--version`, possibly abbreviated, is the only argument.
 
     A short name does not count: `-v` of an interpreter may print its version and then read a program.
