@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.core.errors import SetupError
-from ledger.core.regular_files import is_held
+from ledger.core.errors import SetupError, StoreError
+from ledger.core.regular_files import FileLock, is_held
 from ledger.stores.embedded import stop
 from ledger.stores.embedded.errors import EmbeddedServerError
 from tests.journeys.processes import is_alive
@@ -160,3 +160,22 @@ async def test_the_process_of_another_machine_is_not_signalled(tmp_path: Path) -
         registration.note(host="elsewhere", process=os.getpid(), wanted=["expiry"])
         with pytest.raises(SetupError, match="it runs on `elsewhere`"):
             await background.stop(tmp_path)
+
+
+async def test_a_process_that_has_the_id_of_a_killed_up_is_not_signalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with registered(tmp_path, "memory", "detach") as registration:
+        assert registration is not None
+        registration.note(process=os.getpid())
+        left = (tmp_path / "up.json").read_bytes()
+    (tmp_path / "up.json").write_bytes(left)
+    workers = FileLock(tmp_path / "up.lock")
+    assert workers.try_exclusive()
+    signals: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda _pid, number: signals.append(number))
+    monkeypatch.setattr(background, "END_SECONDS", 0)
+    with pytest.raises(StoreError, match="it does not end"):
+        await background.stop(tmp_path)
+    workers.close()
+    assert signal.SIGTERM not in signals

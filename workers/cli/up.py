@@ -161,7 +161,7 @@ async def _tell_up(place: LedgerPlace, state: UpState, first: str) -> Exit:
     output.line(f"  stop     {command_line} down")
     if state.started_by == "service":
         talk(service.LINGER)
-    why = await background.why_not_ready(state)
+    why = await background.why_not_ready(place.data_folder, state)
     if why is not None:
         talk(f"warning: it is not ready: {why}")
     return Exit.DONE if why is None else Exit.FINDINGS
@@ -226,7 +226,7 @@ async def _show_status(place: LedgerPlace, output: CommandOutput) -> int:
         if not starting:
             output.aside({"hint": "permission-ledger up --detach"}, "hint: `permission-ledger up --detach` starts it")
         return Exit.FINDINGS if starting else Exit.UNREACHABLE
-    why = await background.why_not_ready(state)
+    why = await background.why_not_ready(folder, state)
     waiting = None if state.missing else await _waiting(place)
     row = {
         "running": True,

@@ -2,6 +2,7 @@
 
 `up` and its workers hold `up.lock`; the kernel releases it when the last of them has ended, however that happened. So a
 state that a killed `up` left behind counts only while the lock is held. Of several that start at once, one gets it.
+`up` alone holds `up.owner`: while that is free, its process id may be another program's, and is not signalled.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import BridgeError, parse_place
 
 LOCK: Final = "up.lock"
+OWNER: Final = "up.owner"
 STATE: Final = "up.json"
 LOG: Final = "up.log"
 LOG_LINES: Final = 12
@@ -69,11 +71,6 @@ class UpState(msgspec.Struct, frozen=True, kw_only=True):
         return self.host == os.uname().nodename
 
     @property
-    def is_alive(self) -> bool:
-        """Return whether its process runs, as far as that can be seen here."""
-        return not self.is_here or _is_alive(self.process)
-
-    @property
     def missing(self) -> list[str]:
         """Return the workers that do not run now."""
         return [name for name in self.wanted if self.is_here and not _is_alive(self.workers.get(name))]
@@ -112,9 +109,9 @@ async def registered(folder: Path, server: str, started_by: Starter) -> AsyncIte
 
     Raises AlreadyUpError otherwise, and EmbeddedServerError.
     """
-    lock = _lock_file(folder)
+    lock, owner = _lock_files(folder)
     try:
-        if not await _taken(folder, lock):
+        if not await _taken(folder, lock, owner):
             if started_by != "terminal":
                 raise AlreadyUpError(
                     f"an `up` runs already with the data folder `{folder}`", hint="`permission-ledger status` shows it"
@@ -129,22 +126,23 @@ async def registered(folder: Path, server: str, started_by: Starter) -> AsyncIte
         finally:
             (folder / STATE).unlink(missing_ok=True)
     finally:
+        owner.close()
         lock.close()
 
 
-def _lock_file(folder: Path) -> FileLock:
+def _lock_files(folder: Path) -> tuple[FileLock, FileLock]:
     with explained(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return FileLock(folder / LOCK)
+        return FileLock(folder / LOCK), FileLock(folder / OWNER)
 
 
-async def _taken(folder: Path, lock: FileLock) -> bool:
-    """Take the lock, also after the workers of a killed `up` have ended."""
+async def _taken(folder: Path, lock: FileLock, owner: FileLock) -> bool:
+    """Take the locks, also after the workers of a killed `up` have ended."""
     began = time.monotonic()
-    while not lock.try_exclusive():
+    while not (lock.try_exclusive() and owner.try_exclusive()):
         state = read_state(folder)
-        # Without a state, another one is starting, or somebody looked whether the lock is held.
-        patience = STARTING_SECONDS if state is None else 0 if state.is_alive else TURN_SECONDS
+        # Without a state, another one is starting, or somebody looked whether a lock is held.
+        patience = STARTING_SECONDS if state is None else 0 if is_owned(folder) else TURN_SECONDS
         if time.monotonic() - began >= patience:
             return False
         await asyncio.sleep(LOOK_SECONDS)
@@ -154,6 +152,11 @@ async def _taken(folder: Path, lock: FileLock) -> bool:
 def is_up(folder: Path) -> bool:
     """Return whether an `up` of this folder, or a worker of it, runs; makes nothing."""
     return (folder / LOCK).exists() and is_held(folder / LOCK)
+
+
+def is_owned(folder: Path) -> bool:
+    """Return whether the `up` itself runs, not only workers of a killed one."""
+    return (folder / OWNER).exists() and is_held(folder / OWNER)
 
 
 def read_state(folder: Path) -> UpState | None:
@@ -166,9 +169,9 @@ def read_state(folder: Path) -> UpState | None:
         return None
 
 
-async def why_not_ready(state: UpState) -> str | None:
+async def why_not_ready(folder: Path, state: UpState) -> str | None:
     """Return what is missing until everything works; None when nothing is."""
-    if not state.is_alive:
+    if not is_owned(folder):
         return f"its process {state.process} was killed, and its workers are ending"
     if state.missing or not state.wanted:
         return f"not running: {', '.join(state.missing)}" if state.missing else "it is starting"
@@ -234,7 +237,7 @@ async def wait_ready(folder: Path, is_coming: Callable[[], bool] = lambda: False
     state = None
     while (is_coming() or is_up(folder)) and time.monotonic() < until:
         state = read_state(folder)
-        if state is not None and await why_not_ready(state) is None:
+        if state is not None and await why_not_ready(folder, state) is None:
             return state
         await asyncio.sleep(LOOK_SECONDS)
     return state if is_up(folder) else None
@@ -252,12 +255,13 @@ async def stop(folder: Path) -> UpState | None:
             f"it runs on `{state.host}`, process {state.process}", hint="stop it there: `permission-ledger down`"
         )
     with suppress(ProcessLookupError):
-        os.kill(state.process, signal.SIGTERM)
+        if is_owned(folder):
+            os.kill(state.process, signal.SIGTERM)
     until = time.monotonic() + END_SECONDS
     while is_up(folder):
         if time.monotonic() > until:
-            left = [str(pid) for pid in (state.process, *state.workers.values()) if _is_alive(pid)]
-            raise StoreError(f"it does not end; end it with `kill -9 {' '.join(left)}`")
+            left = [state.process] if is_owned(folder) else filter(_is_alive, state.workers.values())
+            raise StoreError(f"it does not end; end it with `kill -9 {' '.join(map(str, left))}`")
         await asyncio.sleep(LOOK_SECONDS)
     return state
 
