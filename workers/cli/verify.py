@@ -281,7 +281,7 @@ async def verify(
         checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), depth)
         await _check_named(checker, keys, known, shown)
     code = shown.tell(in_order=everything)
-    if everything and not known:
+    if not known:
         talk(WITHOUT_HEADS)
     if save and (some := shown.contradicting(known)):
         names = f"{', '.join(some[:NAMED_COUNT])}{' …' if len(some) > NAMED_COUNT else ''}"

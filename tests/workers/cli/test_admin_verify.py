@@ -106,7 +106,7 @@ DAMAGES: Final[dict[str, tuple[Damage, set[str]]]] = {
 }
 
 
-def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine) -> None:
+def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine, tmp_path: Path) -> None:
     fill(ledger)
     rows = ledger("verify", "ses_1", "--json", code=0).rows
     assert [list(row)[: len(KEYS)] for row in rows] == [KEYS, KEYS, KEYS]
@@ -119,6 +119,11 @@ def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine) -> N
     assert [row["head"]["id"].partition("-")[2] for row in rows] == ["3", "1", "1"]
     ran = ledger("verify", "--all", code=0)
     assert ran.err == ALL_IS_WELL
+    note = ALL_IS_WELL.splitlines()[1]
+    assert ledger("verify", "ses_1", code=0).err.splitlines()[1:] == [note]
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    assert note not in ledger("verify", "ses_1", "--checkpoint", heads, code=0).err
 
 
 @pytest.mark.parametrize("what", DAMAGES)
