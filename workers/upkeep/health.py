@@ -13,9 +13,10 @@ import msgspec
 
 from ledger.access.state import Token
 from ledger.core.addresses import split_address
-from ledger.core.errors import DamageError
+from ledger.core.errors import ArchiveError, DamageError, MissingExtraError
 from ledger.core.freezes import Freeze
 from ledger.core.times import SECOND_MS
+from ledger.log.archive.archive import archive_of
 from ledger.log.due_index import is_entry_late, lacking
 from ledger.log.surveys import paged
 from ledger.log.viewed import are_views_lost
@@ -258,6 +259,7 @@ async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
         await _check_projector(store, known),
         await _check_expiry(store),
         await _check_index(store, deep=deep),
+        *await _check_archive(store, deep=deep),
     ]
 
 
@@ -360,6 +362,23 @@ async def _check_index(store: Store, *, deep: bool) -> HealthFinding:
     text = f"requests or runs wait that no worker ends, as the index of deadlines lacks their sessions: {_some(late)}"
     hint = "`permission-ledger rebuild`; a running `permission-ledger worker expiry` adds requests within minutes"
     return HealthFinding("deadlines", False, text, hint)
+
+
+async def _check_archive(store: Store, *, deep: bool) -> list[HealthFinding]:
+    """Report files of the archive that are lost; nothing where no archive is set."""
+    archive = archive_of(store)
+    if await archive.url() is None:
+        return []
+    hint = "bring them back from a copy of the archive; `permission-ledger verify --all` names their sessions"
+    try:
+        lost = await archive.lost(await archive.files(), deep=deep)
+    except (ArchiveError, MissingExtraError) as error:
+        return [HealthFinding("archive", False, f"it cannot be read: {error.text}", "bring its place back")]
+    if lost:
+        return [
+            HealthFinding("archive", False, f"{len(lost)} files with sealed sessions are lost: {_some(lost)}", hint)
+        ]
+    return [HealthFinding("archive", True, "no file is lost" + ("" if deep else ", as far as was looked"))]
 
 
 async def _suspects(store: Store, *, deep: bool) -> AsyncIterator[list[StreamKey]]:

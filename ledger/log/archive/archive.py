@@ -76,10 +76,10 @@ class Archive:
         if url == await self.url():
             return url
         files = ArchiveFiles(open_bucket(url))
-        lacking = await self._lacking(files)
-        if lacking is not None:
+        lost = await self.lost(files)
+        if lost:
             raise InputError(
-                f"the archive {url} lacks the file `{lacking}`, which has sealed sessions; copy all files there first"
+                f"the archive {url} lacks the file `{min(lost)}`, which has sealed sessions; copy all files there first"
             )
         await self._store.note(NOTES, URL, url.encode())
         self._files = files
@@ -212,14 +212,25 @@ class Archive:
             known = self._replaced[file] = now, await files.replacing(file)
         return known[1]
 
-    async def _lacking(self, files: ArchiveFiles) -> str | None:
-        """Return a file of sealed sessions that a place lacks."""
-        there = {name async for name in files.files()}
+    async def lost(self, files: ArchiveFiles, *, deep: bool = True) -> set[str]:
+        """Return the names of files with sealed sessions that a place lacks.
+
+        Without `deep` the files of one page of sessions are looked for, and those of which the manifest is left.
+        Raises ArchiveError, StoreError.
+        """
+        there, named = await files.inventory(), set[str]()
+        for file, names in there.items():
+            if file not in names:
+                with suppress(DamageError):
+                    named |= await self._named([one.key for one in (await files.manifest(file)).streams]) & {file}
         async for keys in paged(streams_of(self._store, sealed=True), SEALS_AT_ONCE_COUNT):
-            for _, seal in await self._store.heads(keys):
-                if seal is not None and seal.file not in there:
-                    return seal.file
-        return None
+            named |= await self._named(keys)
+            if not deep:
+                break
+        return {file for file in named if file not in there.get(file, ())}
+
+    async def _named(self, keys: Sequence[StreamKey]) -> set[str]:
+        return {seal.file for _, seal in await self._store.heads(keys) if seal is not None}
 
 
 REWRITES_MAX: Final = 8

@@ -105,6 +105,27 @@ def test_a_closed_session_is_sealed_read_by_every_command_and_restored(ledger: C
     assert "there is no session" in ledger("restore", "ses_9", code=9).err
 
 
+@pytest.mark.parametrize("lost", ["*.zst", "*.*"])
+def test_doctor_names_a_lost_file_of_the_archive(ledger: CommandLine, tmp_path: Path, lost: str) -> None:
+    fill(ledger, "ses_1")
+    assert "archive" not in {row["check"] for row in ledger("doctor", "--json").rows}
+    ledger("archive", "--to", str(tmp_path / "archive"), code=0)
+
+    def found(*words: str) -> tuple[bool, str]:
+        (row,) = (row for row in ledger("doctor", "--json", *words).rows if row["check"] == "archive")
+        return row["ok"], row["text"]
+
+    assert found() == (True, "no file is lost, as far as was looked")
+    (file,) = (tmp_path / "archive").rglob("*.zst")
+    for path in (tmp_path / "archive").rglob(lost):
+        path.unlink()
+    assert (
+        found()
+        == found("--deep")
+        == (False, f"1 files with sealed sessions are lost: {file.relative_to(tmp_path / 'archive')}")
+    )
+
+
 def test_a_rebuild_without_the_archive_names_what_it_could_not_read_and_a_later_one_makes_up_for_it(
     ledger: CommandLine, tmp_path: Path
 ) -> None:
