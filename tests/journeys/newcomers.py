@@ -16,6 +16,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from tests.journeys.processes import ROOT
 from tests.support.browsers import chromium
 from tests.support.command_line import CommandLine
+from tests.support.service_manager import put_manager
+from tests.support.terminals import on_a_terminal
 from tests.support.waiting import wait_until
 
 README: Final = (ROOT / "README.md").read_text()
@@ -49,7 +51,10 @@ class Newcomer:
         self.project = home / project
         self.project.mkdir(parents=True)
         self.data = home / ".local" / "share" / "permission-ledger"
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        programs = home / "bin"
+        programs.mkdir(exist_ok=True)
+        put_manager(programs)
+        path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         variables = {"HOME": str(home), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "PATH": path}
         self.run = CommandLine("", {**variables, "PERMISSION_LEDGER_URL": ""}, self.project)
 
@@ -92,7 +97,7 @@ class Newcomer:
         """Walk the guide to its end; return the name of its session."""
         init, up, link, answer, log = blocks(GUIDE, "console")
         (agent_asks,) = (block for block in blocks(GUIDE, "sh") if "hook claude" in block)
-        self.agrees(init, self.run("init", "--agent", "claude", "--yes", code=0).out)
+        self.agrees(init, on_a_terminal(self.run, "init", "--agent", "claude", typed="y\nn\n"))
         self.agrees(up, self.run("up", "--detach", code=0).out)
         printed = self.run("inbox", "--role", "approver", "--as", "phone", code=0).out
         self.agrees(link, printed)

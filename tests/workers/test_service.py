@@ -6,7 +6,6 @@ import os
 import plistlib
 import shlex
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,29 +16,12 @@ from ledger.core.errors import SetupError
 from ledger.stores.embedded import stop
 from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
+from tests.support.service_manager import put_manager
 from workers.runtime import background, service
 from workers.runtime.place import LedgerPlace
 
 ODD: Final = '/srv/a "b" $HOME 100% \\ c/python'
 WORDS: Final = [ODD, "-m", "permission_ledger", "up", "--rules", "opencode=/srv/50% $x/rules.json"]
-
-MANAGER: Final = f"""#!{sys.executable}
-import os, re, shlex, signal, subprocess, sys
-from pathlib import Path
-words = sys.argv[2:]
-unit = Path(os.environ["HOME"]) / ".config/systemd/user/permission-ledger.service"
-with open(os.environ["HOME"] + "/asked", "a") as asked:
-    print(*words, file=asked)
-if words[0] == "restart":
-    lines = dict.fromkeys([]), unit.read_text().replace("%%", "%").splitlines()
-    of = lambda name: [line.partition("=")[2] for line in lines[1] if line.startswith(name + "=")]
-    environment = dict(shlex.split(one)[0].split("=", 1) for one in of("Environment"))
-    log = open(of("StandardError")[0].removeprefix("append:"), "ab")
-    start = [one.replace("$$", "$") for one in shlex.split(of("ExecStart")[0])]
-    subprocess.Popen(start, env={{"HOME": os.environ["HOME"], **environment}}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-        start_new_session=True)
-"""
-"""A `systemctl` that keeps to the rules of systemd for the lines that we write."""
 
 
 def test_a_unit_has_every_word_as_it_is() -> None:
@@ -70,14 +52,12 @@ def test_an_agent_of_launchd_has_every_word_as_it_is() -> None:
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[CommandLine]:
-    """Somebody whose service manager is `MANAGER`."""
+    """Somebody whose service manager is a stand-in for systemd."""
     (tmp_path / "bin").mkdir()
-    manager = tmp_path / "bin" / "systemctl"
-    manager.write_text(MANAGER)
-    manager.chmod(0o755)
+    put_manager(tmp_path / "bin")
     variables = {
         "HOME": str(tmp_path),
-        "PATH": f"{manager.parent}:{os.environ['PATH']}",
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "PERMISSION_LEDGER_URL": "",
         "XDG_CONFIG_HOME": "",
         "XDG_DATA_HOME": "",
@@ -117,8 +97,7 @@ def test_no_secret_stands_in_a_unit(person: CommandLine, tmp_path: Path, monkeyp
         monkeypatch.setenv(name, person.environment[name])
     monkeypatch.setenv("PERMISSION_LEDGER_TOKEN", "plt_secret")
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(service, "_run", lambda *_words, **_check: True)
-    path = service.install(LedgerPlace("redis://ledger:hush@db.internal", None), ["--listen", "none"])
+    path = service.write(LedgerPlace("redis://ledger:hush@db.internal", None), ["--listen", "none"])
     text = path.read_text()
     assert [secret for secret in ("hush", "plt_secret", "db.internal") if secret in text] == []
     file = tmp_path / "data" / "service-url"
@@ -138,3 +117,13 @@ def test_without_a_manager_the_line_for_the_start_of_the_machine_is_printed(tmp_
     assert ran.err.rstrip().endswith(
         "up --detach --listen none --link-answers once --log-level warning --log-format text"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_ledger_in_the_background_goes_on_where_no_service_can_be_made(person: CommandLine, tmp_path: Path) -> None:
+    person("up", "--detach", "--listen", "none", code=0)
+    (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    person("up", "--service", "--listen", "none", code=12)
+    assert person("status", "--json", code=0).row["started_by"] == "detach"
+    person("down", code=0)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from workers.cli.config_applied import load, project_file, record_of, require_ou
 from workers.cli.config_files import ConfigFileError
 from workers.cli.installing import CLAUDE, CODEX, GEMINI, QWEN, HookedAgent
 from workers.cli.output import CommandOutput, Exit, talk
+from workers.runtime import service
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import BridgeError, parse_place
 from workers.transport.trusted import PROJECT_FILE, TrustRecord, trust_file
@@ -29,6 +31,16 @@ from workers.transport.trusted import digest_of_file as digest_of
 
 SCOPES: Final = ("project", "user")
 """For runs in this project alone; for every run of the agent."""
+
+
+NextStep = tuple[str, str]
+"""A line to type, and the reason."""
+
+_START: Final = ("permission-ledger up --service", "start the ledger, now and after each reboot; --detach: now alone")
+_START_ONCE: Final = (
+    "permission-ledger up --detach",
+    "start the ledger; without systemd and launchd, `up --service` prints the line for a reboot",
+)
 
 
 class KnownAgent(NamedTuple):
@@ -292,6 +304,12 @@ def _sha256(text: str) -> str:
 @click.option("--diff", is_flag=True, help="Show the rules that are taken over, and a diff of every file.")
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option(
+    "--service/--no-service",
+    "as_service",
+    default=None,
+    help="Start the ledger as `up --service` does, or not (default: a question at a terminal, without --yes).",
+)
 def init(
     *,
     names: tuple[str, ...],
@@ -301,6 +319,7 @@ def init(
     diff: bool,
     dry_run: bool,
     yes: bool,
+    as_service: bool | None,
     as_json: bool,
 ) -> int | None:
     """Set up the ledger in this project: hooks of your agents, a file of rules, and `permission-ledger.toml`.
@@ -311,6 +330,8 @@ def init(
     """
     output = CommandOutput(as_json=as_json)
     folder = Path.cwd().resolve()
+    if as_service and (undo or as_json):
+        raise click.UsageError(f"give --service or {'--undo' if undo else '--json'}, not both")
     if phone is not None and not phone.startswith("https://"):
         text = f"--phone `{phone}` is not an https address; a phone's token must not be read on its way"
         raise click.ClickException(text)
@@ -322,7 +343,11 @@ def init(
             _show_found(plan, output, diff=diff)
         code = _carry_out(plan, output, diff=diff, dry_run=dry_run, yes=yes, undo=undo)
         if code == Exit.DONE and not (undo or dry_run or as_json):
-            _show_next(plan, output, phone)
+            steps = _open_steps(plan)
+            if _wants_service(steps, as_service, may_ask=not yes):
+                code = _start_service()
+                steps = _open_steps(plan)
+            _show_next(plan, steps, output, phone)
     except BridgeError as error:
         raise click.ClickException(error.text) from error
     return code
@@ -415,9 +440,28 @@ def _summary(plan: InitPlan) -> list[str]:
     ]
 
 
-def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None:
+def _wants_service(steps: list[NextStep], wanted: bool | None, *, may_ask: bool) -> bool:
+    """Return whether the ledger is to be started as a service: by the option, else by the answer at a terminal.
+
+    A service that runs serves all projects, and stays with the options that it has.
+    """
+    if wanted is not None:
+        return wanted and (service.installed() is None or _START in steps)
+    if not may_ask or steps[:1] != [_START] or service.installed() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return click.confirm("Start the ledger now and at each login, as a service of yours?", default=False, err=True)
+
+
+def _start_service() -> int:
+    """Run `up --service` with the settings of this project, which are written by now; return its exit code."""
+    from workers.cli.up import up  # noqa: PLC0415 - rarely needed
+
+    with up.make_context("up", ["--service"], parent=click.get_current_context().find_root()) as context:
+        return int(up.invoke(context))
+
+
+def _show_next(plan: InitPlan, open_steps: list[NextStep], output: CommandOutput, phone: str | None) -> None:
     """Print the one step without which no call is asked; else how to answer, and how to start the other agents."""
-    open_steps = _open_steps(plan)
     for line, why in open_steps[:1] or _uses(plan, phone):
         output.line(f"next       {line}  # {why}")
     if open_steps:
@@ -426,7 +470,7 @@ def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None
         output.line(f'note       {plan.settings.name} stays as it is; below [up] belongs: host = ["{phone}"]')
 
 
-def _open_steps(plan: InitPlan) -> list[tuple[str, str]]:
+def _open_steps(plan: InitPlan) -> list[NextStep]:
     steps = []
     if not plan.writes_settings and trust_of(project_file(plan.settings), load())[0] != "trusted":
         steps.append(("permission-ledger config trust", f"use {plan.settings.name}, after reading it"))
@@ -437,9 +481,7 @@ def _open_steps(plan: InitPlan) -> list[tuple[str, str]]:
                 why = f"{agent.title} leaves out a hook that it does not trust, and says nothing"
                 steps.append((agent.then.format(scope=plan.scope), why))
     if not asyncio.run(_is_running()):
-        steps.append(
-            ("permission-ledger up --service", "start the ledger, now and after each reboot; --detach: now alone")
-        )
+        steps.append(_START if service.path_of_unit() else _START_ONCE)
     return steps
 
 
@@ -451,7 +493,7 @@ async def _is_running() -> bool:
         return False
 
 
-def _uses(plan: InitPlan, phone: str | None) -> list[tuple[str, str]]:
+def _uses(plan: InitPlan, phone: str | None) -> list[NextStep]:
     link = f"permission-ledger inbox --role approver --as phone --gateway {phone}"
     answer = (link, "print the link to open on the phone")
     if phone is None:

@@ -140,8 +140,10 @@ async def _in_background(place: LedgerPlace, words: list[str], *, as_service: bo
 
 async def _start_service(place: LedgerPlace, words: list[str]) -> UpState:
     folder = place.data_folder
+    path = service.write(place, words)
+    talk(f"{path}: written")
     await background.stop(folder)
-    talk(f"{service.install(place, words)}: written")
+    service.start(path)
     until = time.monotonic() + COMING_SECONDS
     state = await background.wait_ready(folder, lambda: time.monotonic() < until)
     if state is None:

@@ -62,8 +62,8 @@ def installed() -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-def install(place: LedgerPlace, words: Sequence[str]) -> Path:
-    """Write and start the service, which runs `up` with these words. Raises SetupError, EmbeddedServerError."""
+def write(place: LedgerPlace, words: Sequence[str]) -> Path:
+    """Write the service's file, which runs `up` with these words. Raises SetupError, EmbeddedServerError."""
     path, folder = path_of_unit(), place.data_folder
     command = own_command("up", "--started-by", "service", *words)
     open_folder(folder)
@@ -75,22 +75,25 @@ def install(place: LedgerPlace, words: Sequence[str]) -> Path:
             hint=f"have this run when the machine starts, for example as `@reboot` in `crontab -e`: "
             f"{line} --detach {shlex.join(words)}".rstrip(),
         )
-    is_systemd = path.suffix == ".service"
-    text = unit(command, environment, folder / LOG) if is_systemd else agent(command, environment, folder / LOG)
+    text = (unit if path.suffix == ".service" else agent)(command, environment, folder / LOG)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with private_file(path) as file:
             file.write(text.encode())
     except OSError as error:
         raise SetupError(f"`{path}` cannot be written: {error.strerror}", hint="change its folder's mode") from error
-    if is_systemd:
+    return path
+
+
+def start(path: Path) -> None:
+    """Start the service of this file, now and after each reboot. Raises SetupError."""
+    if path.suffix == ".service":
         _run("systemctl", "--user", "daemon-reload")
         _run("systemctl", "--user", "enable", f"{NAME}.service")
         _run("systemctl", "--user", "restart", f"{NAME}.service")
     else:
         _run("launchctl", "bootout", f"gui/{os.getuid()}/{NAME}", check=False)
         _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(path))
-    return path
 
 
 def uninstall(place: LedgerPlace) -> Path | None:
