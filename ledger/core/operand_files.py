@@ -18,16 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from ledger.core.regular_files import MayOpen
+
 ENTRIES_COUNT = 10_000
 """Entries of a folder that are compared with a pattern of names."""
 
 _PIECE_BYTES = 1024 * 1024
 
 
-def operand_rows(wanted: Iterable[tuple[Sequence[str], bool, bool]]) -> list[dict[str, Any]]:
+def operand_rows(
+    wanted: Iterable[tuple[Sequence[str], bool, bool]], may_open: MayOpen | None = None
+) -> list[dict[str, Any]]:
     """Return the wanted files as they are now, without repeats and in order; at most `OPERAND_COUNT`. Never raises.
 
     Each of `wanted` has the `paths`, `is_optional` and `is_glob` of a WantedOperand; each row the members of an Operand.
+    A file that `may_open` refuses is unreadable.
     """
     found: dict[str, dict[str, Any]] = {}
     left = OPERANDS_BYTES
@@ -37,7 +42,7 @@ def operand_rows(wanted: Iterable[tuple[Sequence[str], bool, bool]]) -> list[dic
                 continue
             if len(found) == OPERAND_COUNT:
                 return list(found.values())
-            found[path] = row = _looked_at(path, left)
+            found[path] = row = _looked_at(path, left, may_open)
             if "sha256" in row:
                 left -= row["size_bytes"]
     return list(found.values())
@@ -79,7 +84,7 @@ def _matching(paths: Sequence[str]) -> Iterator[str]:
                 yield place
 
 
-def _looked_at(path: str, bytes_max: int) -> dict[str, Any]:
+def _looked_at(path: str, bytes_max: int, may_open: MayOpen | None) -> dict[str, Any]:
     """Return the row of a path, with its SHA-256 if it has at most `bytes_max` bytes and the limit of one file."""
     import hashlib  # noqa: PLC0415 - slow to import, and most calls have no such file
 
@@ -87,7 +92,7 @@ def _looked_at(path: str, bytes_max: int) -> dict[str, Any]:
     leads = {} if real == path else _written(real)
     digest, size, limit = hashlib.sha256(), 0, min(bytes_max, OPERAND_FILE_BYTES)
     try:
-        with open_regular(real) as file:
+        with open_regular(real, may_open) as file:
             length = os.fstat(file.fileno()).st_size
             while length <= limit and size <= limit and (piece := file.read(_PIECE_BYTES)):
                 digest.update(piece)

@@ -11,12 +11,15 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 from contextlib import contextmanager
 
 TYPE_CHECKING = False  # `typing` is slow to import, and a hook reads files at each call
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import IO
+
+    MayOpen = Callable[[str], bool]
 
 SMALL_BYTES_MAX = 64 * 1024
 """The bound of a file of settings or of one answer."""
@@ -24,16 +27,29 @@ SMALL_BYTES_MAX = 64 * 1024
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading. Raises OSError, with a text in `strerror`, for anything else."""
+def open_regular(path: str | os.PathLike[str], may_open: MayOpen | None = None) -> IO[bytes]:
+    """Open a regular file for reading. Raises OSError, with a text in `strerror`, for anything else.
+
+    `may_open` tests the path of the file that was opened, whatever links were put in the place of its name meanwhile.
+    """
     descriptor = os.open(path, _FLAGS)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        return os.fdopen(descriptor, "rb")
+        file = os.fdopen(descriptor, "rb")
+        if may_open is None or may_open(_path_of(descriptor)):
+            return file
+        file.close()
+        raise PermissionError(errno.EACCES, "it may not be opened", os.fspath(path))
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+
+
+def _path_of(descriptor: int) -> str:
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - pathlib is slow to import
 
 
 def read_regular(path: str | os.PathLike[str], bytes_max: int = SMALL_BYTES_MAX) -> bytes:

@@ -68,10 +68,10 @@ async def test_having_files_opened_outside_of_the_project_and_of_its_transcripts
 ) -> None:
     opened: list[str] = []
 
-    def watched(path: Any) -> IO[bytes]:
+    def watched(path: Any, may_open: Any = None) -> IO[bytes]:
         if path != "":
             opened.append(str(Path(path).resolve()))
-        return open_regular(path)
+        return open_regular(path, may_open)
 
     monkeypatch.setattr(claude, "open_regular", watched)
     monkeypatch.setattr(operand_files, "open_regular", watched)

@@ -30,6 +30,23 @@ def look(request: pytest.FixtureRequest) -> Look:
     return found
 
 
+def test_a_file_that_is_swapped_for_a_link_after_its_name_was_tested_is_not_read(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "project", tmp_path / "secret.sh"
+    inside.mkdir()
+    outside.write_text("secret")
+    file = inside / "own.sh"
+    file.write_text("mine")
+
+    def may_open(path: str) -> bool:
+        is_inside = os.path.realpath(path).startswith(f"{inside}/")
+        file.unlink(missing_ok=True)
+        file.symlink_to(outside)
+        return is_inside
+
+    (row,) = hashed([{"paths": [str(file)]}], may_open)[:1]
+    assert (row["found"], row.get("sha256")) == ("unreadable", None)
+
+
 def sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 

@@ -60,6 +60,7 @@ class ServedHook(HookProcess):
         self.entrypoint = entrypoint
         self.folder = folders[0]
         self._folders = [os.path.realpath(folder) for folder in folders]
+        self.may_open = self._is_inside
         self._app: Any = with_slashes_in_ids(app)
         self._headers = [one for one in scope["headers"] if one[0] in _PASSED_ON]
         self._ends = {name: scope.get(name) for name in ("client", "server")}
@@ -67,7 +68,7 @@ class ServedHook(HookProcess):
         self._left = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def may_open(self, path: str) -> bool:
+    def _is_inside(self, path: str) -> bool:
         """Return whether a path, with all links followed, is in one of the folders."""
         try:
             real = os.path.realpath(path)

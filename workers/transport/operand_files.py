@@ -6,24 +6,27 @@ from ledger.core.operand_files import operand_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    MayOpen = Callable[[str], bool]
+    from ledger.core.regular_files import MayOpen
 
 
-def hashed(wanted: object, may_open: MayOpen = lambda _: True) -> list[dict[str, Any]]:
+def hashed(wanted: object, may_open: MayOpen | None = None) -> list[dict[str, Any]]:
     """Return the operands for the gateway's list of wanted files. Never raises; ignores what it cannot read.
 
     A file that may not be opened is unreadable, whether it is there or not.
     """
     asked = list(_read(wanted))
-    rows = operand_rows(([one for one in paths if may_open(one)], optional, glob) for paths, optional, glob in asked)
+    if may_open is None:
+        return operand_rows(asked)
+    opened = [([one for one in paths if may_open(one)], optional, glob) for paths, optional, glob in asked]
+    rows = operand_rows(opened, may_open)
     closed = [path for paths, is_optional, _ in asked for path in paths[:1] if not (is_optional or may_open(path))]
     return [*rows, *({"path": path, "found": "unreadable"} for path in dict.fromkeys(closed))]
 
 
-def are_unchanged(row: dict[str, Any], may_open: MayOpen = lambda _: True) -> bool:
+def are_unchanged(row: dict[str, Any], may_open: MayOpen | None = None) -> bool:
     """Return whether the files of a request's row lie on this machine as they did when it was asked. Never raises."""
     operands = (row.get("request") or {}).get("operands") or []
     now = hashed([{"paths": [one["path"]]} for one in operands], may_open)

@@ -99,7 +99,8 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Hook
         hooked.body["metadata"]["hook_event_name"] = "PreToolUse"
     if at_prompt:
         path = event.get("transcript_path")
-        readable = path if isinstance(path, str) and settings.process.may_open(path) else None
+        may_open = settings.process.may_open
+        readable = path if isinstance(path, str) and (may_open is None or may_open(path)) else None
         hooked.transcript = Transcript(readable, text_of(event, "tool_name"), input_of(event), settings.process)
     return answer_of(hooked, settings, until)
 
@@ -275,7 +276,7 @@ class Transcript:
         all lines before it were kept; a line that is kept twice changes nothing.
         """
         try:
-            with open_regular(self._path) as file:
+            with open_regular(self._path, self._process.may_open) as file:
                 offset, rest = self._place or (max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES), b"")
                 file.seek(offset)
                 added = file.read(TAIL_BYTES)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ledger.core.regular_files import MayOpen
     from workers.transport.place import ServerAddress
 
 PAUSE_SECONDS = 0.1
@@ -65,10 +66,8 @@ class HookProcess:
         self.entrypoint = os.environ.get(ENTRYPOINT)
         self.folder = os.environ.get("CLAUDE_PROJECT_DIR")
         """The folder of Claude Code's project."""
-
-    def may_open(self, _path: str) -> bool:
-        """Return whether a file that an event or a call names may be opened."""
-        return True
+        self.may_open: MayOpen | None = None
+        """The test of a file that an event or a call names; None where each may be opened."""
 
     def call(
         self,
