@@ -340,6 +340,31 @@ async def test_lines_that_are_dropped_while_others_are_read_are_a_gap(
     assert (await take(server_store)).gaps == [SESSION.partition(server_store.partition_count)]
 
 
+async def test_lines_that_were_dropped_while_a_consumer_works_on_them_stay_owed(store: Store) -> None:
+    head = await written(store, b"a")
+    await store.read_feed(ALL, "views", "slow", 10)
+    await overrun(store, head, FEED_LENGTH_COUNT + 1)
+    await take(store, LONG_MS)
+    own = SESSION.partition(store.partition_count)
+    (group,) = (await store.feeds())[own].groups
+    assert group.pel_count == 1 + 10
+
+
+async def test_lines_of_a_working_consumer_that_are_dropped_with_idle_ones_are_a_gap(
+    server_store: RedisStore,
+) -> None:
+    own = SESSION.partition(server_store.partition_count)
+    feed = server_store.keys.feed(own)
+    head = await written(server_store, b"a")
+    await server_store.read_feed(ALL, "views", "slow", 10)
+    head = await overrun(server_store, head, FEED_LENGTH_COUNT)
+    (item,) = (await server_store.read_feed(ALL, "views", "dead", 1)).items
+    entry_id = item.item_id.partition("/")[2]
+    await server_store.ask([("XCLAIM", feed, "views", "dead", 0, entry_id, "IDLE", LONG_MS * 2)])
+    taken = await take(server_store, LONG_MS)
+    assert (taken.taken_over, taken.gaps) == (1, [own])
+
+
 @pytest.mark.parametrize("idle_ms", [0, LONG_MS])
 async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_when_they_are_old(
     store: Store, idle_ms: int

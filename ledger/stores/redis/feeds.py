@@ -34,11 +34,12 @@ class Feeds(RetriedCommands):
         # Once lines are delivered nothing shows any more that others were dropped before them. So the place of the group
         # is read before lines are taken, and the beginning of the feeds after it.
         places = await self._places(partitions, group, idle_ms)
-        claimed = await self._claimed(partitions, group, consumer, count, idle_ms) if idle_ms is not None else []
+        idle = [one for one, (_, is_idle) in places.items() if is_idle]
+        claimed, dropped = await self._claimed(idle, group, consumer, count, idle_ms or 0)
         items = [*claimed, *await self._new_lines(partitions, group, consumer, count)]
         taken = {item.partition for item in items}
         looked_at = {one: at for one, (at, is_idle) in places.items() if is_idle or one in taken}
-        return TakenLines(items, await self._trimmed(looked_at), len(claimed))
+        return TakenLines(items, sorted({*await self._trimmed(looked_at), *dropped}), len(claimed))
 
     async def _places(
         self, partitions: Sequence[int], group: str, idle_ms: int | None
@@ -79,17 +80,14 @@ class Feeds(RetriedCommands):
 
     async def _claimed(
         self, partitions: Sequence[int], group: str, consumer: str, count: int, idle_ms: int
-    ) -> list[FeedItem]:
+    ) -> tuple[list[FeedItem], list[int]]:
+        """Take over idle lines. Partitions come second whose group lost lines meanwhile, idle or not: the feed had lost them."""
         replies = await self.ask_each(
             [("XAUTOCLAIM", self.keys.feed(one), group, consumer, idle_ms, "0", "COUNT", count) for one in partitions]
         )
-        return [
-            feed_item_of(one, line)
-            for one, reply in zip(partitions, replies, strict=True)
-            if not isinstance(reply, Refusal)
-            for line in reply[1]
-            if line is not None and line[1]
-        ]
+        told = [(one, reply) for one, reply in zip(partitions, replies, strict=True) if not isinstance(reply, Refusal)]
+        lines = [feed_item_of(one, line) for one, reply in told for line in reply[1] if line is not None and line[1]]
+        return lines, [one for one, reply in told if reply[2]]
 
     async def _new_lines(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
         replies = await self.ask_each(
