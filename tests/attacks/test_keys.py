@@ -57,7 +57,7 @@ async def look_back(visitor: Visitor) -> None:
 
 
 async def test_getting_a_new_request_under_the_key_that_was_meant_for_another(inbox: Inbox) -> None:
-    """What opened by itself makes way for a worse request while nobody looks; the keys of who comes back are refused."""
+    """A card that opened by itself makes way for a worse request while nobody looks; the keys of who comes back are refused."""
     old = await waiting(inbox, "git fetch")
     ann = await visit_stopped(inbox, "ann", cards=1)
     sly = await inbox.session("ses_sly", timeouts=SOON)

@@ -1,4 +1,4 @@
-"""What an answer remembers, behind *Remember…*: its choices, what else they would let through, and its bounds."""
+"""The choices behind *Remember…*: what an answer remembers, what else they would let through, and its bounds."""
 
 from __future__ import annotations
 
