@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
@@ -11,6 +12,7 @@ import click
 
 from workers.bridges.hook_entries import BOTH, NOT_ASKED, WAYS, hook_words, http_hook_settings, token_in
 from workers.bridges.options import BridgeOptions
+from workers.bridges.session_ids import new_id
 from workers.bridges.settings_file import read_settings
 from workers.cli.bridge_options import bridge_command
 from workers.cli.installing import (
@@ -156,8 +158,6 @@ def _install_http(options: BridgeOptions, wanted: InstallOptions, way: str, toke
 
 
 def _run_claude(command: Sequence[str], options: BridgeOptions, event: str, flags: dict[str, bool]) -> int:
-    import os  # noqa: PLC0415 - as below
-
     from workers.bridges.claude.bridge import ClaudeBridge, asking, wrap  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.tool_calls import announce_alone  # noqa: PLC0415 - as above
 
@@ -236,7 +236,6 @@ def acp(*, options: BridgeOptions, command: Sequence[str]) -> int:
     """
     from workers.bridges.acp import AcpWire  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.race import RacingBridge  # noqa: PLC0415 - as above
-    from workers.bridges.session_ids import new_id  # noqa: PLC0415
     from workers.bridges.stdio import tell  # noqa: PLC0415
 
     wire = AcpWire(PurePath(command[0]).name or "acp", new_id("run"), tell)
@@ -289,7 +288,6 @@ def codex(
         return carry_out(agent, options, wanted, then=_trust_hook if trust else lambda _: None)
     from workers.bridges.codex_wire import CodexWire  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.race import RacingBridge  # noqa: PLC0415 - as above
-    from workers.bridges.session_ids import new_id  # noqa: PLC0415
 
     wire = CodexWire(new_id("run"), interrupts=interrupt)
     return run_around(options, command, lambda client: RacingBridge(client, options, wire))

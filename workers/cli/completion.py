@@ -11,6 +11,7 @@ from click.types import StringParamType
 
 from workers.cli.options import DocumentedCommand
 from workers.cli.output import CommandOutput
+from workers.presentation.text import visible
 
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+,/-]*")
 """Ids that no shell reads as more than a word, and no command as an option."""
@@ -26,7 +27,6 @@ class IdParam(StringParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return what may stand here; empty where the ledger cannot be read at once."""
         from workers.cli.id_completion import completed  # noqa: PLC0415 - slow to import, and only shells need it
-        from workers.presentation.text import visible  # noqa: PLC0415 - the same
 
         fixed = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
         found = completed(self.source, incomplete, ctx.params.get("url"))

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import click
 
+from ledger.core.regular_files import private_file
 from workers.cli.config_files import (
     ENVIRONMENT,
     CommandWords,
@@ -60,8 +61,6 @@ def load() -> Records:
 
 def save(records: Records) -> None:
     """Replace the list, readable by its owner only. Raises ConfigFileError."""
-    from ledger.core.regular_files import private_file  # noqa: PLC0415 - slow to import
-
     path = Path(trust_file())
     said = {file: {"sha256": one.digest, "named": one.named} for file, one in sorted(records.items())}
     try:

@@ -7,12 +7,15 @@ import codecs
 import os
 import re
 import sys
+import termios
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import click
+from rich.console import Console
 
 from ledger import InputError, LedgerError, StoreError
 from ledger.client.pending_list import PendingList
@@ -89,8 +92,7 @@ async def _told(waiting: PendingList, output: CommandOutput) -> None:
 
 
 async def _watched(ledger: Ledger, waiting: PendingList, actor: Actor) -> None:
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and only people need it
-    from rich.live import Live  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415 - slow to import, and only people need it
 
     state, console = WatchedScreen(), Console(highlight=False)
     with typed_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
@@ -193,9 +195,6 @@ def keys_of(text: str) -> list[str]:
 @contextmanager
 def typed_keys() -> Iterator[asyncio.Queue[str]]:
     """Queue the keys typed at standard input for the block; the terminal is as before afterwards."""
-    import termios  # noqa: PLC0415 - not on every system
-    import tty  # noqa: PLC0415
-
     queue: asyncio.Queue[str] = asyncio.Queue()
     descriptor = sys.stdin.fileno()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

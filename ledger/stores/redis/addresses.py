@@ -145,7 +145,7 @@ def _cluster(url: str) -> Servers:
 
 
 def _sentinels(url: str) -> Servers:
-    from ledger.stores.redis.redis_py import PrimaryLink, options_of, primary_of, tls_of  # noqa: PLC0415 - as above  # noqa: PLC0415
+    from ledger.stores.redis.redis_py import PrimaryLink, options_of, primary_of, tls_of  # noqa: PLC0415 - as above
 
     plain, addresses = _split_addresses(url, _SENTINEL_PORT)
     service, _, database = unquote(urlsplit(plain).path).strip("/").partition("/")
