@@ -33,24 +33,119 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     table: list[str]
 
-    def text(self) -> str:
-        made = f"`{self.command}` at {self.commit}, {self.date}; {self.machine}:"
-        return "\n".join((made, "", *narrow(self.table)))
+    def text(self, before: Kept | None) -> str:
+        """Return the table of the page; `before` is the one above it, whose machine is not named twice."""
+        machine = "" if before is not None and before.machine == self.machine else f"; {self.machine}"
+        made = f"`{self.command}` at {self.commit}, {self.date}{machine}:"
+        return "\n\n".join((made, *("\n".join(one) for one in narrow(self.table))))
 
 
-def narrow(table: Sequence[str]) -> list[str]:
-    """Return a table of ratios without the least and the most of the rounds, and without the value of each base."""
+Cells = dict[str, str]
+
+SIZE: Final = r"[\d,]+: "
+LEAST_WORDS: Final = 3
+STATES: Final = ("nothing sealed", "eleven of twelve sealed")
+
+
+def narrow(table: Sequence[str]) -> list[list[str]]:
+    """Return the tables of a kept one, without what all rows have, the spread of the rounds and the values of the bases."""
     headings, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in table)
-    if "compared with" not in headings:
-        return list(table)
-    fsyncs = {cells[headings.index("appendfsync")] for cells in lines}
-    kept = [name for name in headings if name != "compared with" and (name != "appendfsync" or len(fsyncs) > 1)]
     rows = [dict(zip(headings, cells, strict=True)) for cells in lines]
+    if "compared with" in headings:
+        rows = _joined([_ratio(row) for row in rows])
+    elif "by" in headings:
+        rows = _sized(rows)
     for row in rows:
-        base = re.sub(r" [\d.,]+$", "", row["compared with"])
-        median, ratio = (re.sub(r" \(.*\)", "", row[name]) for name in ("median", "ratio"))
-        row |= {"median": median, "ratio": f"{ratio} {base}".strip()}
-    return markdown(kept, ([row[name] for name in kept] for row in rows))
+        if "" in row and "target" in row:
+            row["target"] = _judged(row["target"], row.pop(""))
+    if any(_state(row) for row in rows):
+        joint, rest = _by_state(rows)
+        return [_markdown(joint), _markdown(rest)]
+    return [_markdown(_shortened(rows))]
+
+
+def _markdown(rows: Sequence[Cells]) -> list[str]:
+    """Return a table without columns that are empty, and without `appendfsync` or `by` where all rows have the same."""
+    constant = {name for name in ("appendfsync", "by") if len({row.get(name) for row in rows}) == 1}
+    names = [name for name in rows[0] if name not in constant and any(row[name] for row in rows)]
+    return markdown(names, ([row[name] for name in names] for row in rows))
+
+
+def _ratio(row: Cells) -> Cells:
+    base = re.sub(r" [\d.,]+$", "", row.pop("compared with"))
+    median, ratio = (re.sub(r" \(.*\)", "", row[name]) for name in ("median", "ratio"))
+    ratio = ratio if " against " in row["what"] else f"{ratio} {base}".strip()
+    return row | {"median": median, "ratio": ratio, "target": _judged(row["target"], row.pop(""))}
+
+
+def _judged(target: str, verdict: str) -> str:
+    return f"{target} **missed**" if verdict == "missed" else target
+
+
+def _joined(rows: list[Cells]) -> list[Cells]:
+    """Join a row to the one above it where both judge the same figure."""
+    joined: list[Cells] = []
+    for row in rows:
+        above = joined[-1] if joined else None
+        if above and above["what"].startswith(row["what"]) and above["median"] == row["median"]:
+            for name in ("ratio", "target"):
+                above[name] = "; ".join(filter(None, (above[name], row[name])))
+        else:
+            joined.append(row)
+    return joined
+
+
+def _sized(rows: list[Cells]) -> list[Cells]:
+    """Name the sizes in the heading, where all rows grow by the same and most have the same sizes."""
+    sizes = [tuple(re.findall(SIZE, row["measured"])) for row in rows]
+    whole = max(set(sizes), key=sizes.count)
+    if len({row["by"] for row in rows}) > 1:
+        return rows
+    title = f"{' and '.join(size.rstrip(': ') for size in whole)} {rows[0]['by']}"
+    return [
+        {
+            "what": row["what"],
+            title: re.sub(SIZE, "", row["measured"]) if own == whole else row["measured"],
+            **{name: row[name] for name in ("growth", "target", "")},
+        }
+        for row, own in zip(rows, sizes, strict=True)
+    ]
+
+
+def _state(row: Cells) -> str | None:
+    return next((state for state in STATES if row.get("what", "").startswith(f"{state}: ")), None)
+
+
+def _by_state(rows: Sequence[Cells]) -> tuple[list[Cells], list[Cells]]:
+    """Return the questions that were asked in several states, with a column for each state, and the other rows."""
+    joint: dict[str, Cells] = {}
+    rest = []
+    state = None
+    for row in rows:
+        if (own := _state(row)) is not None or (state is not None and row["what"].startswith("…")):
+            state = own or state
+            name = row["what"].removeprefix(f"{state}: ")
+            _, measured, growth, target = row.values()
+            limit, missed, _ = target.partition(" **missed**")
+            line = joint.setdefault(name, {"what": name, **dict.fromkeys(STATES, ""), "target": limit})
+            line[str(state)] = ", ".join(filter(None, (measured, growth))) + missed
+        else:
+            state = None
+            rest.append(row)
+    return list(joint.values()), rest
+
+
+def _shortened(rows: list[Cells]) -> list[Cells]:
+    """Put `…` for the beginning that a row shares with the one above it, up to a colon or a comma."""
+    before = ""
+    for row in rows:
+        name = next(iter(row))
+        what = row[name]
+        ends = [found.end() for found in re.finditer(r"[:,] ", what) if before.startswith(what[: found.end()])]
+        if ends and what[: ends[-1]].count(" ") >= LEAST_WORDS and what != before:
+            row[name] = f"… {what[ends[-1] :]}"
+        before = what
+    return rows
 
 
 def kept() -> dict[str, Kept]:
@@ -93,8 +188,12 @@ def places(template: str) -> list[str]:
 
 def page() -> str:
     """Return the whole page. Raises KeyError for a table that was never kept."""
-    tables = kept()
-    return re.sub(r"^\{\{(.+)\}\}$", lambda place: tables[place[1]].text(), TEMPLATE.read_text(), flags=re.MULTILINE)
+    tables, before = kept(), None
+    parts = re.split(r"^\{\{(.+)\}\}$", TEMPLATE.read_text(), flags=re.MULTILINE)
+    for at in range(1, len(parts), 2):
+        table = tables[parts[at]]
+        parts[at], before = table.text(before), table
+    return "".join(parts)
 
 
 if __name__ == "__main__":

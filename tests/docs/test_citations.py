@@ -15,10 +15,24 @@ from tests.house.sources import PACKAGES, files, text_of
 
 PAGE: Final = text_of("docs/contributing/specs.md")
 SPECIFICATIONS: Final = r"(?:opencode-zh|opencode|brutus|betcode|codelia)\.md"
+SECTIONS: Final = re.findall(rf"^## ({SPECIFICATIONS})$(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
+ROW: Final = re.compile(r'^\| ([^|]+) \| <a id="([a-z0-9-]+)"></a>\S', re.MULTILINE)
+RULE: Final = re.compile(r'^- <a id="([a-z0-9-]+)"></a>\*\*(.+?)\*\*: \S', re.MULTILINE)
+
+
+def title_of(heading: str) -> str:
+    """Return how the code cites a heading of a table: by its number, else by its words without what is in parentheses."""
+    number = re.match(r"(\d[\d.]*?)\.? ", heading)
+    return number[1] if number else re.sub(r" \(.*\)$", "", heading)
+
+
 TITLES: Final = {
     (document, title): anchor
-    for document, body in re.findall(rf"^## ({SPECIFICATIONS})$(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
-    for anchor, title in re.findall(r'^- <a id="([a-z0-9-]+)"></a>\*\*(.+?)\*\*: \S', body, flags=re.MULTILINE)
+    for document, body in SECTIONS
+    for title, anchor in [
+        *((title_of(heading), anchor) for heading, anchor in ROW.findall(body)),
+        *((title, anchor) for anchor, title in RULE.findall(body)),
+    ]
 }
 
 NAME: Final = re.compile(rf"(?<![\w/.*-])({SPECIFICATIONS})`?(?:'s)?")

@@ -14,7 +14,7 @@ from tests.house.sources import text_of
 from tests.support.rows import every
 
 PAGE: Final = text_of("docs/reference/python.md")
-WRITTEN: Final = re.findall(r"^(?:## |\| )`(?:@|with )?([\w.]+)\(([^`]*)\):?`", PAGE, re.MULTILINE)
+WRITTEN: Final = re.findall(r"^(?:## |- )`(?:@|with )?([\w.]+)\(([^`]*)\):?`", PAGE, re.MULTILINE)
 ELSEWHERE: Final[dict[str, Callable[..., Any]]] = {
     "asking": asking,
     "asks_ledger": asks_ledger,
@@ -67,7 +67,7 @@ def test_the_page_has_the_functions_that_agents_call() -> None:
 
 
 def test_every_word_of_the_page_that_looks_like_a_method_is_one() -> None:
-    rows = re.findall(r"^\| ((?:`[a-z_]+`(?:, )?)+) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^- ((?:`[a-z_]+`(?:, )?)+): ", PAGE, re.MULTILINE)
     words = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
     assert len(words) > 10
     assert sorted(word for word in words if not hasattr(Ledger, word) and not hasattr(Session, word)) == []

@@ -284,8 +284,8 @@ async def _word_of_stream(world: World, caller: Caller, route: Route, path: str)
 HEAD: Final = """# Who may do what
 
 Every route of the gateway, for every role and reach. Written by `python -m tests.gateway.who_may`, which does it all to a running
-gateway, with every content type; a test compares this page with what happened. What it is done to: session `ses_1`
-of project `shop`, which the agent *its own* opened, with its requests; the project's grants; a token that is bound to the project.
+gateway, with every content type; a test compares this page with what happened. The object: session `ses_1` of project
+`shop`, which the agent *its own* opened, with its requests; the project's grants; a token that is bound to the project.
 
 | word | what it means |
 |---|---|
@@ -317,12 +317,12 @@ ROLES: Final = ("nobody", "agent", "approver", "auditor", "admin")
 
 
 def page(found: dict[Route, list[str]]) -> str:
-    """Return the page of the documentation."""
-    rows = [
-        f"| `{route.method} {route.path}` | `{route.operation}` | {' | '.join(_cell_of(cells, role) for role in ROLES)} |"
-        for route, cells in sorted(found.items(), key=lambda one: (one[0].path, one[0].method))
-    ]
-    head = f"| route | operation | {' | '.join(ROLES)} |\n|---|---|{'---|' * len(ROLES)}"
+    """Return the page of the documentation: the routes in groups, of which all may be used alike."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for route, cells in sorted(found.items(), key=lambda one: (one[0].path, one[0].method)):
+        groups.setdefault(tuple(_cell_of(cells, role) for role in ROLES), []).append(f"`{route.method} {route.path}`")
+    rows = [f"| {'<br>'.join(names)} | {' | '.join(cells)} |" for cells, names in groups.items()]
+    head = f"| routes | {' | '.join(ROLES)} |\n|---|{'---|' * len(ROLES)}"
     return "\n".join([HEAD, head, *rows]) + "\n"
 
 

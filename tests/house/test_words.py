@@ -12,7 +12,7 @@ from tests.house.sources import PACKAGES, files, text_of, tree_of
 
 PAGE: Final = text_of("docs/reference/glossary.md")
 TWO_MEANINGS: Final = set(
-    re.findall(r"^\| `(\w+)` \|", PAGE.split("\n## Type names with two meanings\n")[1], re.MULTILINE)
+    re.findall(r"^- `(\w+)`: ", PAGE.split("\n## Type names with two meanings\n")[1], re.MULTILINE)
 )
 ALLOWED: Final = 10
 WORDS: Final = [
@@ -91,7 +91,7 @@ def test_the_list_of_names_with_two_meanings_is_short() -> None:
 
 
 def test_each_word_of_the_design_is_explained_in_one_line() -> None:
-    explained = re.findall(r"^\| ([a-z -]+) \| \S", PAGE, re.MULTILINE)
+    explained = re.findall(r"^- \*\*([a-z -]+)\*\*: \S", PAGE, re.MULTILINE)
     assert [word for word in WORDS if explained.count(word) != 1] == []
 
 

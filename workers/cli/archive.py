@@ -88,14 +88,13 @@ async def archive(
 ) -> int:
     """Seal sessions: write them to the archive, read them back from there, and take them out of the server.
 
-    Without a SESSION it seals all that are closed, and all without an event for --older-than. A session stays where it is
-    while something in it is pending or claimed, while a projector is behind, or while its project lacks a grant that it
-    made. Sealed sessions are read, verified and exported like all others, and come back by themselves when something
-    new is written to them. The exit code is 11 if a damaged session was left out.
+    Without a SESSION it seals all that are closed, and all without an event for --older-than. A session stays while
+    something in it is pending or claimed, while a projector is behind, or while its project lacks a grant that it made.
+    Sealed sessions are read, verified and exported like all others, and come back when something new is written to them.
+    The exit code is 11 if a damaged session was left out.
 
-    With --sweep it removes what a crash, a restore or a redaction left in the archive. A file goes only when all of its
-    sessions are elsewhere, with the same bytes; where some still refer to it, these move to a new file first. What has to
-    stay is named, with exit code 11.
+    --sweep removes what a crash, a restore or a redaction left in the archive: files whose sessions are all elsewhere,
+    with the same bytes; sessions that still refer to a file move to a new one first. What has to stay is named (11).
     """
     held = archive_of(ledger.store)
     if sweep:
@@ -172,7 +171,7 @@ async def _swept(ledger: Ledger, output: CommandOutput, older_than: str | None, 
 async def restore(ledger: Ledger, output: CommandOutput, *, session: str) -> None:
     """Bring a sealed session back to the server, with every entry as it was; its file stays in the archive.
 
-    A session that is on the server already stays as it is.
+    A session on the server stays as it is.
     """
     key = StreamKey("session", check_id(session, "session id"))
     seal = (await ledger.store.heads([key]))[0].seal

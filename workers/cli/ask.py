@@ -106,12 +106,12 @@ with_opening: Final = adding(
     click.option(
         "--attended",
         metavar="DURATION",
-        help="Time for an answer while somebody is there, for this ask and the later ones of the session (60s).",
+        help="Time for an answer while somebody is there (60s).",
     ),
     click.option(
         "--unattended",
         metavar="DURATION",
-        help="Time for an answer otherwise, for this ask and the later ones of the session (7d).",
+        help="Time for an answer otherwise (7d).",
     ),
     with_run_limits,
     click.option(
@@ -292,10 +292,9 @@ async def ask(
 ) -> int:
     """Ask whether a tool call may run, and wait for the answer.
 
-    Opens the session when it is new; rules that a session has stay unless --rules is given. Rules, times and other settings are those of
-    the session from here on, not of this ask alone. The exit code is the
-    answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 8 in doubt. Ctrl-C leaves the
-    request pending.
+    Opens the session when it is new. Rules, times and other settings that are given are the session's from here on; without
+    --rules it keeps its own. The exit code is the answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled,
+    7 still pending, 8 in doubt. Ctrl-C leaves the request pending.
     """
     asking, opening = _picked(AskInput, typed), _picked(OpeningInput, typed)
     question = _question(asking)

@@ -70,9 +70,9 @@ VARIABLE = "_PERMISSION_LEDGER_COMPLETE"
 def completion(ctx: click.Context, *, shell: str) -> None:
     """Print the script that completes commands, options and ids in a shell.
 
-    bash: `eval "$(permission-ledger completion bash)"` in ~/.bashrc (bash 4.4 or newer). zsh: the same with zsh in ~/.zshrc, after
-    compinit. fish: `permission-ledger completion fish > ~/.config/fish/completions/permission-ledger.fish`. Ids of pending
-    requests, sessions and grants are read from the ledger while you type; no server is started for that.
+    bash 4.4 or newer: `eval "$(permission-ledger completion bash)"` in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit.
+    fish: `permission-ledger completion fish > ~/.config/fish/completions/permission-ledger.fish`. Ids of pending
+    requests, sessions and grants are read from the ledger; no server is started for that.
     """
     kind = get_completion_class(shell)
     assert kind is not None, "click knows all three"

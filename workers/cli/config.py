@@ -76,9 +76,9 @@ class ShownSetting(NamedTuple):
 def show(*, words: tuple[str, ...], as_json: bool) -> None:
     """Print each setting, its value and its source: an option, a variable, a line of a file, or the default.
 
-    Without a COMMAND these are the settings of all commands, and those of one command that a file or the environment
-    has. With a COMMAND, and options as you would give them, these are all options of this command line. Passwords and
-    tokens are masked. Every member of every used file is checked.
+    With a COMMAND, and options as you would give them, it prints all options of that command line; without one the settings
+    of all commands, and of single ones where a file or the environment has them. Passwords and tokens are masked. Every
+    member of every used file is checked.
     """
     from workers.cli import cli  # noqa: PLC0415 - the table of commands names this module
 
@@ -183,8 +183,8 @@ _PATH = click.Path(path_type=Path)
 def trust(*, path: Path, yes: bool, as_json: bool) -> int | None:
     """Show a project's file, and use it from now on while its content stays the same.
 
-    The file's path and the SHA-256 of its content are written to `trusted.json` in your own configuration folder. The files of rules and
-    notifications that it names count as its content. After a change of any of them it is not used until you trust it again.
+    `trusted.json` in your configuration folder keeps its path and the SHA-256 of its content and of the files of rules and
+    notifications that it names. After a change of any of them it is not used until you trust it again.
     """
     file = project_file(path)
     require_outside(file.path)

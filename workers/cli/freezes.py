@@ -29,7 +29,7 @@ _project: Final = click.option("--project", metavar="PROJECT", help="One project
     "permission-ledger freeze --list",
 )
 @_project
-@click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to everybody.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @click.option("--list", "lists", is_flag=True, help="Only list the freezes in force.")
 @utc_option
 @checked(require_reason)
@@ -39,9 +39,9 @@ async def freeze(
 ) -> None:
     """Stop everything: nothing is allowed and nothing begins to run until it is unfrozen.
 
-    After this command has succeeded no process allows or claims a call within its reach. New asks wait (or are denied,
-    where their session says so), answers that allow are refused with exit code 14, and rejecting works. What runs
-    already goes on. With exit code 8 it is not certain yet that all of the ledger is frozen: repeat the command.
+    Once it has succeeded, no process allows or claims a call within its reach. New asks wait (or are denied, where their
+    session says so), answers that allow are refused (14), and rejecting works. What runs already goes on. Exit code 8: it
+    is not certain that all of the ledger is frozen; repeat the command.
     """
     if lists:
         rows = await ledger.freezes.in_force()
@@ -107,7 +107,7 @@ _reach: Final = adding(
     "permission-ledger hold --list",
 )
 @_reach
-@click.option("--reason", metavar="TEXT", help="The reason, kept in the log and shown to whoever wants to redact.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @click.option("--list", "lists", is_flag=True, help="Only list the holds in force.")
 @utc_option
 @checked(_check_reach)

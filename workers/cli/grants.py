@@ -76,9 +76,6 @@ async def approved(
     """List the grants in force in a session (its project's too), in a project, or everywhere.
 
     They come oldest first; those of a session before those of its project.
-
-    A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Streams that are
-    damaged are named on stderr (exit code 11), beside the grants of all others.
     """
     count = page_count(output, limit, everything=everything)
     start = None if after is None else GrantPlace.of_cursor(after)
@@ -210,7 +207,7 @@ async def revoke(
     """End a grant, wherever it stands: every ask that starts afterwards is judged without it.
 
     `--uses-of` lists what a grant let through, also one that has ended: each use of a grant with a limit, and each
-    request that one without a limit allowed. Sessions that are damaged are named on stderr (exit code 11).
+    request that one without a limit allowed.
     """
     if uses_of is not None:
         found = await ledger.uses_of(uses_of)

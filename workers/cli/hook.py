@@ -47,8 +47,7 @@ def _answer(run: Callable[[HookSettings], int], options: BridgeOptions, limit: f
 def claude(*, options: BridgeOptions, limit: float, event: str | None) -> int:
     """Answer one hook event of Claude Code: a call that is asked about, one that ran, or the end of a turn or session.
 
-    Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
-    `bridge claude --install` writes it into Claude Code's settings.
+    Whatever fails is a deny, or exit code 2, which blocks the call. `bridge claude --install` writes it into the settings.
     """
     return _answer(claude_hook.run, options, limit, hands_on=event == BOTH)
 
@@ -59,8 +58,7 @@ def _command(name: str, title: str, events: str, run: Callable[[HookSettings], i
 
     answer.__doc__ = f"""Answer one hook event of {title}: {events}.
 
-    Its JSON comes on stdin, the answer goes to stdout. Whatever fails is a deny, or exit code 2, which blocks the call.
-    `bridge {name} --install` writes it into the settings of {title}.
+    Whatever fails is a deny, or exit code 2, which blocks the call. `bridge {name} --install` writes it into the settings.
     """
     example = f"permission-ledger hook {name} --on-unreachable agent"
     return bridge_command(name, example, dialect="opencode")(limit_option(answer))

@@ -194,7 +194,7 @@ def install_options(agent: HookedAgent, *, has_command: bool) -> Callable[[Calla
         ),
         limit_option,
         click.option("--yes", is_flag=True, help="Write without asking."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
     )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -99,11 +99,11 @@ async def log(
 ) -> int:
     """Print a session's events in order: version, time, type, actor, the id of the request, grant or client, and a sentence.
 
-    To go on after an interruption, give the last version that you have seen as --after.
+    To continue after an interruption, give the last version that you have seen as --after.
 
-    With --all the events of all sessions up to now, session by session, the one that rests longest first; `--json` rows
-    have `session`. A session that goes on meanwhile may come again, at the end, and none is left out. After `--limit`
-    events, stderr has the cursor to go on from. Sessions that are damaged are named on stderr (exit code 11).
+    --all prints the events of all sessions up to now, session by session, the one that rests longest first; `--json` rows
+    have `session`. A session that goes on meanwhile may come again at the end; none is left out. After `--limit` events,
+    stderr has the cursor to continue from.
     """
     problems: list[StreamProblem] = []
     if everything:
@@ -249,11 +249,9 @@ async def replay(
 ) -> int:
     """Play the past of one session or of several as it happened, with the session's state beside each event.
 
-    The events of several sessions come in the order of the server's time. Pauses are those of the record, but none is
-    longer than 3 s at speed 1. With --all, sessions that are damaged are named on stderr (exit code 11) and left out.
-
-    A long past comes in pages: stderr has the cursor to go on from, with the same sessions in the same order. A page begins at the
-    stored state of a long session, not at its first event.
+    The events of several sessions come in the order of the server's time. Pauses are those of the record, at most 3 s at
+    speed 1. A long past comes in pages: stderr has the cursor to continue from, with the same sessions in the same order;
+    a page begins at the stored state of a long session.
     """
     names = await _some_of_all(ledger) if every_session else list(dict.fromkeys(sessions))
     if len(names) > SESSIONS_MAX:

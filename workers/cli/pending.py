@@ -75,17 +75,10 @@ async def pending(
 ) -> int:
     """List what waits for a person, nearest deadline first.
 
-    A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Calls are printed
-    in full, up to 2000 characters; `show` has all of it, and --json the `description` of the gateway's rows. A character
-    that is not what it seems is written as its escape.
+    Calls are printed up to 2000 characters; `show` has all of it, and --json the `description` of the gateway's rows.
+    With REQUEST, an id or its beginning (4 characters or more), it prints the whole card of one request, as `show` does.
 
-    With REQUEST, an id or its beginning (4 characters or more), it prints the whole card of one request: the dangers, every member
-    of the input, who asks and why, what `always` would remember. Of a settled request it prints the outcome.
-
-    A request whose deadline has passed is not pending, whether or not an expiry worker has recorded that; where none has, stderr
-    names the session.
-
-    Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
+    A request whose deadline has passed is not pending; stderr names its session where no expiry worker has recorded that.
     """
     if request is not None:
         if not await print_request(ledger, output, request, session):

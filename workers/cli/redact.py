@@ -77,7 +77,7 @@ def _check(
 )
 @click.option("--since", metavar="WHEN", help="How far back --matching looks: `30d`, an RFC 3339 time, or `all`.")
 @click.option("--project", metavar="PROJECT", help="Look only into this project and its sessions.")
-@click.option("--reason", metavar="TEXT", help="The reason, kept in the log with your name.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @click.option("--yes", is_flag=True, help="Do it. Without it nothing is changed, and what would go is listed.")
 @checked(_check)
 @with_ledger
@@ -95,12 +95,10 @@ async def redact(
 ) -> int:
     """Take content out of the log for good: of named entries, or of all in which a text is found.
 
-    Without --yes it only lists what would go. All entries of a request go together, because they repeat each other, and
-    so do the grants that its answer made. Decisions, outcomes, names, ids and times stay, and `verify` still holds. The
-    views are built anew, and the servers are made to write their files anew. Of a sealed session the archive's file is
-    written anew, and older files lose it; other sessions in them move to new files. A legal hold refuses it. The exit
-    code is 11 if something of it is left that this command cannot take out, or if streams could not be read, such as
-    those in a lost file of the archive; it names them, and goes on with the others.
+    All entries of a request go together, and so do the grants that its answer made. Decisions, outcomes, names, ids and
+    times stay, and `verify` still holds. Views, the servers' files and the archive's are written anew. A legal hold
+    refuses it. The exit code is 11 if something is left that this command cannot take out or read; it names that, and
+    goes on with the rest.
     """
     pattern = (
         None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -16,25 +15,30 @@ from workers.cli.options import DocumentedCommand
 WrittenOption: TypeAlias = tuple[str, str]
 """An option as the help writes it, and its meaning."""
 
-SHARED_BY: Final = 4
+SHARED_BY: Final = 2
 """The number of commands from which on an option of the same words is explained once."""
+
+MOST_NAMED: Final = 3
+"""The number of commands, groups of them counted once, up to which shared options stand under their names."""
 
 _HEAD = f"""# Command line
 
 Made from the commands' own help by `python -m workers.cli.reference`; a test keeps it current.
 
-`permission-ledger COMMAND --help` says the same on a terminal. {EPILOG}
+{EPILOG}
 
-- Data goes to stdout, talk to stderr. `--json` and `--url` stand after the command's name; with `--json` each line of
-  stdout is one JSON object, and an error is one JSON object on stderr: `code`, `error`, `request_id`, `session`,
-  `reasons`, `agent`, what else the error knows, and `hint` when there is a way out; a warning before it is
-  `{{"warning": text}}`. `ask` and `reply` print their
-  object on stdout however the request ended; a `reply` that came too late prints the outcome that stands, with the
-  `code` of its own refusal. A `reply` to several requests prints one object each.
-- What an exit code means, and which of several counts: [exit codes](errors.md#errors-and-exit-codes).
+- Data goes to stdout, talk to stderr. With `--json` each line of stdout is one JSON object, and an error is one on
+  stderr: `code`, `error`, `request_id`, `session`, `reasons`, `agent`, what else the error knows, and `hint` when there
+  is a way out; a warning before it is `{{"warning": text}}`. `ask` and `reply` print their object on stdout however the
+  request ended: a `reply` that came too late the outcome that stands, with the `code` of its own refusal, and one to
+  several requests an object each.
+- A list is a table of 50 rows on a terminal; stderr says how to see the next. With `--json` all rows are printed, as they are
+  read.
+- Damaged streams are named on stderr (exit code 11), beside the rows of all others. [Exit codes](errors.md#errors-and-exit-codes),
+  and which of several counts.
 - What agents and people wrote is shown with every control, invisible or direction-changing character escaped; colour
-  and tables appear on a terminal only, and `NO_COLOR` is respected.
-- `PERMISSION_LEDGER_DEBUG=1` shows the traceback of an error in this program. Passwords in URLs are never shown.
+  and tables appear on a terminal only, and `NO_COLOR` is respected. Passwords in URLs are never shown.
+- `PERMISSION_LEDGER_DEBUG=1` shows the traceback of an error in this program.
 """
 
 
@@ -47,8 +51,11 @@ def _commands() -> Iterator[str]:
     contexts = list(_below(click.Context(cli, info_name="permission-ledger", **cli.context_settings)))
     shared = _shared(contexts)
     yield "## Shared options\n"
-    yield "A command names which of these it takes, and explains only what is its own.\n"
-    yield from _option_table(shared)
+    yield "Each command names those that it takes, and explains only its own.\n"
+    for commands, options in shared.items():
+        yield f"{' '.join(f'`{name}`' for name in commands) or 'Several commands'}:\n"
+        yield from _option_list(options)
+        yield ""
     for section, entries in groupby(contexts, key=lambda context: cli.table[context.command_path.split()[1]].section):
         yield f"## {section}\n"
         for context in entries:
@@ -68,11 +75,19 @@ def _below(context: click.Context) -> Iterator[click.Context]:
             yield from _below(own)
 
 
-def _shared(contexts: list[click.Context]) -> list[WrittenOption]:
-    """Return the options with the same words in many commands, the most common first; one for each name."""
-    count = Counter(option for context in contexts for option in _options(context))
-    common = [option for option, times in count.most_common() if times >= SHARED_BY]
-    return list({_name(option): option for option in reversed(common)}.values())[::-1]
+def _shared(contexts: list[click.Context]) -> dict[tuple[str, ...], list[WrittenOption]]:
+    """Return the options with the same words in several commands, by the names of these, or by none where they are many."""
+    takers: dict[WrittenOption, list[str]] = {}
+    for context in contexts:
+        if not isinstance(context.command, click.Group):
+            for option in _options(context):
+                takers.setdefault(option, []).append(context.command_path.split()[1])
+    groups: dict[tuple[str, ...], dict[str, WrittenOption]] = {(): {}}
+    for option, names in sorted(takers.items(), key=lambda item: -len(item[1])):
+        if len(names) >= SHARED_BY:
+            among = tuple(dict.fromkeys(names))
+            groups.setdefault(among if len(among) <= MOST_NAMED else (), {}).setdefault(_name(option), option)
+    return {among: list(options.values()) for among, options in groups.items() if not among or len(options) > 1}
 
 
 def _options(context: click.Context) -> list[WrittenOption]:
@@ -84,30 +99,41 @@ def _name(option: WrittenOption) -> str:
     return option[0].split(" ")[0]
 
 
-def _option_table(options: list[WrittenOption]) -> Iterator[str]:
-    if options:
-        yield "| option | |"
-        yield "|---|---|"
-        yield from (f"| `{_cell(written)}` | {_cell(meaning)} |" for written, meaning in options)
-        yield ""
+def _option_list(options: list[WrittenOption]) -> Iterator[str]:
+    yield from (f"- `{_line(written)}`: {_line(meaning)}" for written, meaning in options)
 
 
-def _command(context: click.Context, shared: list[WrittenOption]) -> Iterator[str]:
+def _command(context: click.Context, shared: dict[tuple[str, ...], list[WrittenOption]]) -> Iterator[str]:
     command = context.command
-    yield f"### {context.command_path.removeprefix('permission-ledger ')}\n"
-    yield f"```\n{' '.join(command.get_usage(context).removeprefix('Usage: ').split())}\n```\n"
+    name = context.command_path.removeprefix("permission-ledger ")
+    arguments = " ".join(command.get_usage(context).partition("[OPTIONS]")[2].split())
+    yield f"### {name}\n"
+    if arguments and not isinstance(command, click.Group):
+        yield f"`{name} {arguments}`\n"
     if command.help:
         yield inspect.cleandoc(command.help) + "\n"
-    options = _options(context)
-    yield from _option_table([option for option in options if option not in shared])
-    if names := [f"`{_name(option)}`" for option in options if option in shared]:
-        yield f"Shared: {', '.join(names)}.\n"
+    options = [] if isinstance(command, click.Group) else _options(context)
+    told = {option for group in shared.values() for option in group}
+    yield from _option_list([option for option in options if option not in told])
+    if taken := [words for among, group in shared.items() for words in _taken(among, group, options)]:
+        yield f"- Shared: {', '.join(taken)}"
+    yield ""
     if isinstance(command, DocumentedCommand) and command.examples:
         yield "\n".join(["```sh", *command.examples, "```\n"])
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _taken(among: tuple[str, ...], group: list[WrittenOption], options: list[WrittenOption]) -> Iterator[str]:
+    """Yield the names of the options of a group that a command takes, or that it takes all of the group but a few."""
+    taken = [f"`{_name(option)}`" for option in options if option in group]
+    left = [f"`{_name(option)}`" for option in group if option not in options]
+    if among and len(taken) > len(left) + 2:
+        yield f"all of {' '.join(f'`{name}`' for name in among)}" + (f" but {' '.join(left)}" if left else "")
+    else:
+        yield from taken
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def _check(
 @click.argument("words", nargs=-1, required=True, type=REQUEST_OR_REPLY, metavar="[REQUEST...] REPLY")
 @click.option("--matching", metavar="WORDS", help="Answer what is pending and contains all of these words.")
 @click.option("--yes", is_flag=True, help="Do not ask before requests are answered that no whole id names.")
-@click.option("--session", metavar="SESSION", help="The session of the requests, if several sessions have the id.")
+@click.option("--session", metavar="SESSION", help="The request's session, if several have its id.")
 @click.option("--message", metavar="TEXT", help="Feedback for the agent with a reject.")
 @click.option("--expires", metavar="DURATION", help="With session and always: how long it is remembered.")
 @click.option("--uses", type=int, metavar="COUNT", help="With session and always: for how many more calls.")
@@ -96,7 +96,7 @@ def _check(
     metavar="N",
     help="Count only in this round of the request; one that was reopened needs it, or --digest.",
 )
-@click.option("--as", "name", metavar="NAME", help="The person who answers (default: user@host).")
+@click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
 @checked(_check)
 @with_ledger
 async def reply(
@@ -118,18 +118,15 @@ async def reply(
     """Answer requests: REPLY is once, session, always or reject.
 
     Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
-    same one again succeeds and changes nothing, another gets exit code 10 and the name of the winner. Several requests get
-    the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
-    request as denied, with exit code 3; what it grants stands. A yes to a request that several people must approve is
-    recorded, and the exit code is 7 until enough have. A reply from here counts as an administrator's: it
-    needs no input lock, and the log marks that. `--expires`, `--uses` and `--pattern` bound what session and always
-    remember; the answered call itself takes no use. A pattern must allow the request; one that is wider than offered is
-    accepted from here, and marked as such.
+    same one again succeeds and changes nothing, another gets exit code 10 and the name of the winner. A yes to what the
+    rules deny by now ends the request as denied (3); what it grants stands. A yes is recorded, with exit code 7, until as
+    many people have approved as must. A reply from here counts as an administrator's: it needs no input lock, and may
+    grant a wider pattern than offered. The log marks both.
 
-    A whole id names a request. The beginning of an id (4 characters or more) must be that of one of all requests,
-    ended ones too. It, --matching, and no REQUEST at all where just one waits choose among what is pending now: those
-    requests are shown whole, and answered as they were shown once you confirm, or with --yes. Without a terminal and
-    without --yes they are listed, and the exit code is 7.
+    REQUEST is a whole id, or the beginning of one (4 characters or more) that no other request, ended ones too, begins
+    with. A beginning, --matching, and no REQUEST where just one waits choose among what is pending: those requests are
+    shown whole, and answered as shown once you confirm, or with --yes. Without a terminal and --yes they are listed,
+    with exit code 7.
     """
     *typed, said = words
     bounds: dict[str, Any] = {

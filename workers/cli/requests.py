@@ -139,7 +139,7 @@ def _caller() -> str:
 )
 @click.argument("request")
 @click.option("--session", metavar="SESSION", help="The request's session, if several have its id.")
-@click.option("--as", "name", metavar="NAME", help="The person who extends it (default: user@host).")
+@click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
 @checked(lambda *, name, **_: local_actor(name))
 @with_ledger
 async def extend(ledger: Ledger, output: CommandOutput, *, request: str, session: str | None, name: str | None) -> None:

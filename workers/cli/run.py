@@ -391,13 +391,13 @@ def run(
 ) -> int:
     """Ask whether a command may run, wait for the answer, claim it, and run exactly these words without a shell.
 
-    The command has this one's input, output, terminal and environment, and its folder unless --cwd names one. Signals are passed on to it, and its exit
-    code is that of `run`: 128 and the number of a signal that ended it, 127 if it is not found, 126 if it cannot be
-    executed. All else is said on stderr, with the exit codes of this program: 3 denied, 4 rejected, 5 expired, 6 cancelled,
-    7 still pending, 13 claimed by another, 14 frozen.
+    The command has this one's input, output, terminal, environment and signals, and its folder unless --cwd names one.
+    Its exit code is that of `run`: 128 and the number of a signal that ended it, 127 if it is not found, 126 if it
+    cannot be executed. If it does not run: 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 13 claimed by
+    another, 14 frozen.
 
     With --id a run that was killed can be repeated with the same words on the same machine; it claims again. Any other
-    process is refused. The end is recorded with its exit code.
+    process is refused.
     """
     if url is not None and gateway:
         raise click.UsageError("give --url or --gateway, not both")

@@ -83,7 +83,7 @@ async def search(
 ) -> None:
     """Find requests by words of their commands, paths, inputs and feedback, the newest first.
 
-    Conditions may stand in the text, too: `by:NAME project:shop`. A `*` ends a word that goes on. `permission-ledger
+    Conditions may stand in the text: `by:NAME project:shop`. `*` at the end of a word is any ending. `permission-ledger
     worker indexer` keeps the index; stderr says how far it is behind the log.
     """
     query = parse_query(" ".join(text), conditions, now_ms=await ledger.store.now_ms(), cursor=after)
@@ -136,8 +136,8 @@ def _tell_lag(output: CommandOutput, lag: IndexLag) -> None:
 
 @command("permission-ledger why per_1", "permission-ledger why per_1 --session ses_1 --json")
 @click.argument("request")
-@click.option("--session", metavar="SESSION", help="The session of the request, if several sessions have the id.")
-@click.option("--as", "name", metavar="NAME", help="The person who would answer (default: user@host).")
+@click.option("--session", metavar="SESSION", help="The request's session, if several have its id.")
+@click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
 @index_file_option
 @checked(lambda *, name, **_: local_actor(name))
 @with_ledger
@@ -146,12 +146,12 @@ async def why(
 ) -> None:
     """Show the rule that asks, and the grants that would have answered a request, the smallest first.
 
-    Each grant has the number of requests of the last 30 days of the project that it would have answered, too, with
-    examples, rejected ones first. They are judged by the rules, grants and files of now. WIDE marks a grant that lets
-    through much more than this call. The last lines are the rule to add to a file of the dialect.
+    Each grant has the number of other requests of the project's last 30 days that it would have answered, with examples,
+    rejected ones first, judged by the rules, grants and files of now. WIDE marks a grant that lets through much more than
+    this call. The last lines are the rule to add to a file of the dialect.
 
-    Past requests are looked up in the index of `permission-ledger worker indexer`, else in the newest sessions of the project; at
-    most 300 are looked at. REQUEST is an id, or the beginning of one that is pending; a settled request is explained, too.
+    At most 300 past requests are examined: those in the index of `permission-ledger worker indexer`, else those of the
+    newest sessions. REQUEST is an id, also of a settled request, or the beginning of one that is pending.
     """
     found = await ledger.session_of(request, session)
     row = await why_here(ledger, found, request, local_actor(name), file)

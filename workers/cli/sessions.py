@@ -55,11 +55,7 @@ async def sessions(
     after: str | None,
     everything: bool,
 ) -> int:
-    """List the sessions, the one with the newest event first.
-
-    A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Sessions on the
-    page that are damaged are named on stderr (exit code 11), beside all others.
-    """
+    """List the sessions, the one with the newest event first."""
     count = page_count(output, limit, everything=everything)
     start = None if after is None else Latest.of_cursor(after)
     problems: list[StreamProblem] = []

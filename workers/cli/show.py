@@ -88,10 +88,8 @@ async def show(
     Each list is a page: the requests that wait longest, the oldest grants, the newest settled requests. Its title, and
     `counts` with --json, has the length of the whole list; stderr, and `cursor`, how to see older settled requests.
 
-    Below the table of what is pending each request stands whole: its dangers, every member of its input, every pattern,
-    who asks, and what the characters are that look like others.
-
-    Of a request it shows the whole card while it is pending, and then how it ended, with the words of a rejection.
+    A pending request stands whole: its dangers, every member of its input, every pattern, who asks and why, and which
+    characters look like others; a settled one with how it ended, and the words of a rejection.
     """
     request = await _request_named(ledger, output, session)
     if request is not None:

@@ -58,7 +58,7 @@ def token() -> None:
 )
 @click.option("--any-project", is_flag=True, help="An agent in any project (else: in the first that it works in).")
 @click.option("--everything", is_flag=True, help="An agent that reads, cancels and closes the sessions of OTHERS too.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="The person who makes it (default: user@host).")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Act as NAME (default: user@host).")
 @with_ledger
 async def create(
     ledger: Ledger,
@@ -119,8 +119,8 @@ async def list_(
     name="revoke",
 )
 @click.argument("token_id", metavar="TOKEN")
-@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="The person who revokes it (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Act as NAME (default: user@host).")
 @with_ledger
 async def revoke(
     ledger: Ledger, output: CommandOutput, *, token_id: str, reason: str | None, name_of_actor: str | None
@@ -136,8 +136,8 @@ async def revoke(
     "permission-ledger token rotate-links --reason 'the topic was public'",
     name="rotate-links",
 )
-@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="The person who ends them (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Act as NAME (default: user@host).")
 @with_ledger
 async def rotate_links(ledger: Ledger, output: CommandOutput, *, reason: str | None, name_of_actor: str | None) -> None:
     """End all answer links that are out: a new key signs them, at every gateway and notifier at once."""
@@ -199,8 +199,8 @@ async def list_passkeys(ledger: Ledger, output: CommandOutput, *, everything: bo
 
 @command("permission-ledger passkey remove 3q2-7w --reason 'lost phone'", name="remove")
 @click.argument("credential_id", metavar="PASSKEY")
-@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="The person who removes it (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Act as NAME (default: user@host).")
 @with_ledger
 async def remove_passkey(
     ledger: Ledger, output: CommandOutput, *, credential_id: str, reason: str | None, name_of_actor: str | None
@@ -249,8 +249,8 @@ async def list_devices(ledger: Ledger, output: CommandOutput, *, person: str | N
 
 @command("permission-ledger device remove dev_3q27w --reason 'lost phone'", name="remove")
 @click.argument("device_id", metavar="DEVICE")
-@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="The person who removes it (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="Act as NAME (default: user@host).")
 @with_ledger
 async def remove_device(
     ledger: Ledger, output: CommandOutput, *, device_id: str, reason: str | None, name_of_actor: str | None
@@ -298,7 +298,7 @@ _WEB: Final = ("http://", "https://")
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
 @click.option("--role", type=click.Choice(ROLES[1:]), default="admin", show_default=True, help="The browser's role.")
-@click.option("--as", "name", metavar="NAME", help="The person at the browser (default: user@host).")
+@click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
 @click.option(
     "--gateway",
     metavar="URL",

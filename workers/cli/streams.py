@@ -54,8 +54,7 @@ async def streams(ledger: Ledger, output: CommandOutput, *, each: bool, limit: i
 
     Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are
     events that no view has yet. Partitions that hold nothing are left out. The numbers are those of the views and the
-    feeds. With --each the streams themselves are read; those that the server says are damaged are named on stderr
-    (exit code 11), and so is the cursor of the next page.
+    feeds. With --each the streams themselves are read; stderr has the cursor of the next page.
     """
     if cursor and not each:
         raise click.UsageError("--cursor goes with --each")
@@ -184,8 +183,8 @@ async def rebuild(
 ) -> int:
     """Build all views and the index of deadlines anew from the streams, which alone are the truth.
 
-    With --verify nothing is changed: every field of every view, and of that index, is compared with what the streams make of
-    it, and those that differ are printed. What a projector has not come to yet is called behind, not different.
+    --verify compares every field of every view, and of that index, with what the streams make of it, and prints those that
+    differ. What a projector has not come to yet is called behind, not different.
     """
     if show_all and not only_verify:
         raise click.UsageError("--all goes with --verify")

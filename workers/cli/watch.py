@@ -43,19 +43,16 @@ SHOWN_MAX: Final = 500
     "permission-ledger watch --json",
 )
 @click.option("--project", metavar="PROJECT", help="Only the requests of this project.")
-@click.option("--as", "name", metavar="NAME", help="The person who answers (default: user@host).")
+@click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
 @checked(lambda *, name, **_: local_actor(name))
 @with_ledger
 async def watch(ledger: Ledger, output: CommandOutput, *, project: str | None, name: str | None) -> None:
     """Show what waits for a person, live, and answer it with a key.
 
-    Enter opens a request; o allows it once, s in its session, a always, r rejects it with or without words, + gives it five
-    minutes more, w shows why it asks (`permission-ledger why`). On the list space selects, o and r answer what is
-    selected, and / filters by words. The last line names the keys that do something now; ? lists all.
+    Enter opens a request; the last line names the keys that do something now, and ? lists all. A yes counts only when
+    all of the card was on the screen, and is held back for 3 seconds, in which u undoes it.
 
-    A yes counts only when all of the card was on the screen. It is held back for 3 seconds, in which u undoes it. With
-    --json it prints a line for each request that begins to wait (`waiting` true) and for each that does not wait any
-    more, until Ctrl-C.
+    With --json it prints a line for each request that begins to wait (`waiting` true) or ends, until Ctrl-C.
     """
     scope = ALL if project is None else scope_of("project", project)
     waiting = PendingList(ledger.store, ledger.streams, scopes=[scope])
