@@ -24,7 +24,7 @@ HEADINGS: Final = json.loads((ROOT / "tests/data/spec-headings.json").read_text(
 DIFFERS: Final = "[differs](#where-we-differ): "
 
 NOTHING: Final = "nothing to implement"
-NONE: Final = "–"  # noqa: RUF001 - the dash of an empty cell
+TEST: Final = "`tests/"
 
 
 class Row(NamedTuple):
@@ -37,22 +37,22 @@ class Row(NamedTuple):
 
     @property
     def modules(self) -> list[str]:
-        return [item for item in self._items(-2) if item.startswith("`")]
+        return [item for item in self._items() if item.startswith("`") and not item.startswith(TEST)]
 
     @property
     def planned(self) -> list[str]:
-        return [item for item in self._items(-2) if item.startswith("planned: ")]
+        return [item for item in self._items() if item.startswith("planned: ")]
 
     @property
     def tests(self) -> list[str]:
-        return [item.strip("`") for item in self._items(-1) if item != NONE]
+        return [item.strip("`") for item in self._items() if item.startswith(TEST)]
 
-    def _items(self, index: int) -> list[str]:
-        return self.cells[index].split("<br>")
+    def _items(self) -> list[str]:
+        return self.cells[-1].split("<br>")
 
 
 def rows(page: str, text: str) -> Iterator[Row]:
-    """Return all lines of all tables that have the columns `module` and `held by`."""
+    """Return all lines of all tables that have the column `kept by`: modules, and the tests that hold them."""
     section = ""
     counts = False
     for line in text.splitlines():
@@ -62,7 +62,7 @@ def rows(page: str, text: str) -> Iterator[Row]:
             counts = False
         else:
             name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-            if "held by" in cells:
+            if "kept by" in cells:
                 counts = True
             elif counts and not set(name) <= set("-"):
                 yield Row(page, section, name, tuple(cells))
@@ -125,11 +125,12 @@ def test_both_pages_have_rows() -> None:
 
 @every("row", EVERY, ids=named)
 def test_a_row_says_where_it_is_kept_and_by_what(row: Row) -> None:
-    assert len(row.cells) == (3 if row.page == "specs.md" else 2)
+    assert len(row.cells) == (2 if row.page == "specs.md" else 1)
     assert all(row.cells)
-    where = row.cells[-2]
-    assert [item for item in where.split("<br>") if item not in [*row.modules, *row.planned, NOTHING]] == []
-    assert (where == NOTHING) == (not row.modules and not row.planned)
+    items = row.cells[-1].split("<br>")
+    tests = [f"`{test}`" for test in row.tests]
+    assert [item for item in items if item not in [*row.modules, *row.planned, *tests, NOTHING]] == []
+    assert (items == [NOTHING]) == (not row.modules and not row.planned)
     assert bool(row.tests) == bool(row.modules), "what is implemented is held by a test, and nothing else is"
 
 
