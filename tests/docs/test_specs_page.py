@@ -153,4 +153,4 @@ def test_planned_work_is_explained_and_awaited() -> None:
 def test_every_specification_that_we_differ_from_has_a_row_that_says_so(spec: str) -> None:
     deviations = (ROOT / "docs/contributing/specs.md").read_text(encoding="utf-8")
     differing = [row for row in SPECS if row.section == spec and DIFFERS in row.cells[0]]
-    assert bool(differing) == (f"| `{spec}`" in deviations)
+    assert bool(differing) == (f"- `{spec}`" in deviations)

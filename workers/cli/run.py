@@ -397,7 +397,7 @@ def run(
     another, 14 frozen.
 
     With --id a run that was killed can be repeated with the same words on the same machine; it claims again. Any other
-    process is refused.
+    process is refused. Rules, times and other settings that are given are the session's from here on.
     """
     if url is not None and gateway:
         raise click.UsageError("give --url or --gateway, not both")
