@@ -110,9 +110,8 @@ def claude(
 ) -> int | None:
     """Put the ledger between Claude Code and whoever started it.
 
-    With a COMMAND that speaks stream-json on stdio (an editor's, the SDK's) we stand in between and answer its
-    permission requests; any other command, the terminal included, gets hooks of ours for this run. With --install
-    every run of Claude Code does.
+    A COMMAND that speaks stream-json on stdio (an editor's, the SDK's) is answered there; any other one, the terminal
+    included, gets hooks of ours for this run. With --install every run of Claude Code does.
     """
     if require_asking and not command:
         raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")

@@ -62,7 +62,7 @@ async def unfreeze(ledger: Ledger, output: CommandOutput, *, project: str | None
     """End a freeze: what only the freeze held back is judged again, and goes on where the rules still allow it.
 
     Requests that wait for a person go on waiting. Without --project the freeze of the whole ledger ends; freezes of
-    projects stay. Ending one that is not in force succeeds and changes nothing.
+    projects stay.
     """
     ended = await ledger.freezes.unfreeze(project, reason=reason, actor=local_actor())
     left = await ledger.freezes.in_force()
@@ -124,8 +124,8 @@ async def hold(
 ) -> None:
     """Place a legal hold: nothing of a project with its sessions, or of one session, is redacted until it is lifted.
 
-    A redaction there is refused with exit code 12, and says who placed the hold, when and why. Asks, answers and claims
-    go on. A project or session has one hold: placing another one succeeds, keeps the first and prints it.
+    A redaction there is refused (12), and says who placed the hold, when and why. A project or session has one hold:
+    placing another one succeeds, keeps the first and prints it.
     """
     if lists:
         rows = await ledger.holds.in_force()
@@ -148,8 +148,7 @@ async def unhold(
 ) -> None:
     """Lift a legal hold: what it covered may be redacted again, where no other hold covers it.
 
-    The hold of a project does not end with that of one of its sessions, nor the reverse. Lifting one that is not in
-    force succeeds and changes nothing.
+    The hold of a project does not end with that of one of its sessions, nor the reverse.
     """
     ended = await ledger.holds.lift(project=project, session=session, reason=reason, actor=local_actor())
     place = HoldReach(project=project, session=session).place

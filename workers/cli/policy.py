@@ -349,9 +349,8 @@ def disabled(*, choices: Choices, as_json: bool, tools: str) -> None:
 def shell(*, as_json: bool, command: str) -> None:
     """Show every command that a line would run, at any depth and behind any wrapper, and whether the line is plain.
 
-    Below them stands the normal form of each command: program, sub-commands, options by one name each, operands by what
-    they are, and what was not understood. With --json it is the member `form` of a command, null for a program that is
-    in no table.
+    Below them stands the normal form of each command, and what was not understood. With --json it is the member `form`,
+    null for a program that is in no table.
     """
     output = CommandOutput(as_json=as_json)
     analysis = analyse(command)

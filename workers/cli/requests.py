@@ -46,9 +46,8 @@ async def claim(
 ) -> None:
     """Take the right to run an allowed call, once, right before it runs.
 
-    Everything is judged again: rules, grants, the changed input. The same runner again succeeds; for another one the
-    exit code is 13, with who claimed it and when. Run the call with the printed input, then call `finish`. `run` does
-    all of it.
+    Everything is judged again. The same runner again succeeds; for another one the exit code is 13, with who claimed it
+    and when. Run the call with the printed input, then call `finish`. `run` does all of it.
     """
     actor = local_actor(name)
     handle = await ledger.session_of(request, session)

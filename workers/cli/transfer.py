@@ -79,8 +79,7 @@ async def export(
 ) -> int:
     """Write sessions, with their rules and the grants of their projects, as JSON lines; each entry stands there byte for byte.
 
-    A stream that `verify` finds fault with is not exported. Named, it is refused; with --all it is named on stderr
-    (exit code 11), and all others are written.
+    A stream that `verify` finds fault with is refused; with --all it is named on stderr (11), and all others are written.
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
@@ -207,9 +206,9 @@ async def import_(
 ) -> None:
     """Read what `export` wrote (`-` is stdin) into this ledger, ids, times and chain as they were.
 
-    The whole file is checked before the first write, and every stream after it. A stream that is there already is
-    left alone if the file holds the same; if it is another one, nothing is imported. Nothing is imported either, unless
-    --with-grants is given, if a grant would be in force by it. An `imported` event follows each stream that was written.
+    The whole file is checked before the first write. A stream that is there already is left alone if the file holds the
+    same; if it is another one, or a grant would be in force and --with-grants is not given, nothing is imported. An
+    `imported` event follows each stream that was written.
     """
     with _opened(file) as (opened, path):
         places = places_in(opened, file)

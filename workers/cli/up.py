@@ -60,9 +60,8 @@ _OWN: Final = ("notify", "archive", "archive_older_than", "started_by", "log_lev
 def up(*, url: str | None, home: Path | None, detach: bool, as_service: bool, **typed: Any) -> int | None:
     """Run everything that a ledger needs until Ctrl-C: server, inbox, deadlines (TTL), views and search.
 
-    The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
-    Rules and deadlines are the gateway's, for sessions that state none; `--listen none` runs no gateway. --detach and
-    --service go on after the terminal is closed: `status` shows it, `down` ends it.
+    Workers that die are started again. Rules and deadlines are those of sessions that state none; `--listen none` runs no
+    gateway. --detach and --service go on after the terminal is closed: `status` shows it, `down` ends it.
     """
     place = LedgerPlace(url, home)
     if detach and as_service:
