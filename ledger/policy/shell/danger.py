@@ -116,7 +116,7 @@ _ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>.*))?",
 _SET = late_pattern(r"[-+][eux]+|[-+][eux]*o|pipefail|errexit|nounset|xtrace")
 _READ = late_pattern(r"-[rs]+")
 _READ_VALUED = late_pattern(r"-[rs]*[dntp]")
-_ENVIRONMENT = late_pattern(r"(?:\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*+(?:\.venv|venv|\.env|env)/bin/activate")
+_ENVIRONMENT = late_pattern(r"(?:\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*(?:\.venv|venv|\.env|env)/bin/activate")
 _PLAIN_NAME = late_pattern(r"[A-Za-z0-9_.+-]+")
 
 

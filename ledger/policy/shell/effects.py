@@ -49,8 +49,7 @@ _CHECKS: Final = late_pattern(
     r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
 )
 """Names of tasks that build or check; any other task (`deploy`) may do anything."""
-_SHOW_ALONE: Final = frozenset({"env", "set", "alias", "export"})
-"""Commands that without words only show what is set."""
+_SHOW_ALONE: Final = frozenset({"env", "set", "alias", "export"})  # without words they show what is set
 _CHANGES_ALL: Final = frozenset({"mv", "ln"})
 """Programs that move each operand, or make another name of it, by which a later command may change it."""
 _WRITES: Final = frozenset({Effect.WRITE, Effect.OUTPUT})
@@ -257,7 +256,8 @@ def _written(form: NormalForm, place: CallPlace, effect: CallEffect) -> Iterator
         elif one.effect is Effect.EDITS:
             yield place.of_change(".")
     for operand in form.operands:
-        is_changed = operand.kind in _WRITTEN or form.program in _CHANGES_ALL
+        is_worked_in = operand.kind is OperandKind.FOLDER and effect != READS
+        is_changed = is_worked_in or operand.kind in _WRITTEN or form.program in _CHANGES_ALL
         if is_changed or (form.edits and operand.kind is OperandKind.READ):
             yield place.of_change(operand.text) if operand.is_known else WORST
         elif (operand.kind is OperandKind.TASK and not _CHECKS.fullmatch(operand.text)) or (

@@ -82,6 +82,7 @@ npm help
 aws ecr describe-repositories
 gcloud projects list
 podman ps
+yarn --version
 """,
     "changes_here": """
 echo hi > a.txt
@@ -161,6 +162,9 @@ composer test
 poetry version patch
 uv version --bump patch
 terraform workspace select x
+. venv/bin/activate
+bundle list
+rails routes
 """,
     "changes_elsewhere": """
 git push
@@ -184,6 +188,7 @@ helm upgrade --dry-run=none x y
 helm upgrade --dry-run= x y
 kubectl apply --dry-run=client --dry-run=none -f a.yaml
 docker buildx inspect --bootstrap
+terraform workspace select -or-create x
 """,
     "irreversible": """
 rm a
@@ -334,6 +339,13 @@ cd .. && source .venv/bin/activate
 systemctl restart x
 systemctl --job-mode status stop x
 env rm a
+vite build --outDir src
+vite build ../x
+next build ../x
+coverage erase --data-file=src/a.py
+tsup --clean -d src
+mix deps.get
+cargo llvm-cov run
 """,
 }
 
