@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import islice
 from operator import attrgetter, is_
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from markdown_it import MarkdownIt
@@ -22,15 +22,18 @@ from markdown_it.token import Token
 from ledger import Ledger
 from ledger.client.results import Pending, Result, pending_of, result_of
 from ledger.log.fold_cache import cache_bytes
+from ledger.policy.demands import PASSKEY
 from ledger.policy.shell.facts import DangerKind
+from ledger.session.approvals import demanded
 from ledger.session.decision import records_clients
 from ledger.session.signed_claims import always_scope
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import decider_of
-from ledger.session.would_run import cut, would_run
+from ledger.session.would_run import LINE_CHARS, cut, would_run
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.members import one_line
 from projections.sessions import summary_of
+from workers.presentation.labels import DANGERS
 from workers.presentation.moments import online
 
 PLAN_CHARS_MAX: Final = 20_000
@@ -47,6 +50,8 @@ KEPT_COUNT: Final = 512
 
 CALL_CHARS: Final = 80
 """Characters of a call among the last ones of a session."""
+
+Row = dict[str, Any]
 
 Node = dict[str, Any] | str
 """A text, or `{"tag", "children"}`; a link has its `href`, an item of a numbered list its `number`, code its `info`."""
@@ -217,22 +222,99 @@ def described(pending: Pending) -> dict[str, Any]:
 
 def danger_kinds_of(pending: Pending) -> set[DangerKind]:
     """Return the kinds of dangers in the description of a request."""
-    made = _of_this_process().of(pending.session, pending.request)
-    return {one.kind for one in _DANGERS.decode(made).dangers}
+    return {one.kind for one in _listed(pending).dangers}
+
+
+def row_facts(pending: Pending) -> Row:
+    """Return what a list needs of a request beside its words.
+
+    `dangers` are their kinds, the gravest first, `kind` is how it is answered, and `by_passkey` tells whether the answer
+    is signed. `alike` is equal for requests of a project that may be answered together, None for one that is answered
+    alone. `one_line` is None unless the words of a row say all of the request; it is equal only for requests of which
+    all is equal.
+    """
+    request, listed = pending.request, _listed(pending)
+    kinds = {one.kind for one in listed.dangers}
+    return {
+        "dangers": [kind for kind in DANGERS if kind in kinds],
+        "kind": _kind_of(request),
+        "by_passkey": any(one.answer_by == PASSKEY for one in request.demands),
+        "alike": None if listed.shape is None else _alike(request, listed.shape),
+        "one_line": _one_line(request, listed),
+    }
+
+
+def _kind_of(request: Request) -> Literal["question", "plan", "call"]:
+    given = request.input if request.tool_name and isinstance(request.input, dict) else {}
+    if isinstance(given.get("questions"), list) and given["questions"]:
+        return "question"
+    return "plan" if isinstance(given.get("plan"), str) and given["plan"].strip() else "call"
+
+
+def _alike(request: Request, shape: str) -> str:
+    """Return the digest of a shape, of the rules that ask, and of what a grant would cover."""
+    found = request.evaluation
+    rules = [] if found is None else [one.text for one in found.rules]
+    parts = [] if found is None else [(one.verdict, one.rules[0].text if one.rules else "") for one in found.parts]
+    return _digest(shape, request.always, demanded(request), rules, parts)
+
+
+_IN_EACH_ROW: Final = frozenset({"offered", "permission", "tool", "asker", "agent"})
+"""Kinds of sections that each row has in other words."""
+
+_ASIDE: Final = frozenset({"folder", "remark"})
+"""Kinds of sections that change nothing of the call."""
+
+
+def _one_line(request: Request, listed: _Listed) -> str | None:
+    words = would_run(request).in_words()
+    own = [one for one in listed.sections if one.kind not in _IN_EACH_ROW]
+    if len(words) > LINE_CHARS or request.redacted or listed.odd or not all(_is_said(one, words) for one in own):
+        return None
+    reason = None if request.evaluation is None else request.evaluation.reason
+    texts = [(one.kind, one.origin, one.label, one.text) for one in own if not one.repeats]
+    return _digest(words, texts, reason, request.still_asked, [one.says for one in listed.dangers])
+
+
+def _is_said(section: _SectionOf, words: str) -> bool:
+    """Return whether the words of a row have a section; a member of a name that is not known, with its name."""
+    if section.kind != "member":
+        return section.kind in _ASIDE or section.text in words
+    return any(f"{section.label}{beside}{section.text}" in words for beside in (": ", " ", ' "'))
+
+
+def _digest(*values: Any) -> str:
+    """Return a digest that nobody finds twice on purpose: an allow may rest on it."""
+    return blake2b(msgspec.json.encode(values), digest_size=24).hexdigest()
+
+
+def _listed(pending: Pending) -> _Listed:
+    return _LISTED.decode(_of_this_process().of(pending.session, pending.request))
 
 
 class _DangerOf(msgspec.Struct, frozen=True):
     kind: DangerKind
+    says: str
 
 
-class _DangersOf(msgspec.Struct, frozen=True):
+class _SectionOf(msgspec.Struct, frozen=True):
+    kind: str
+    origin: str
+    label: str
+    text: str
+    repeats: bool = False
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """What a list reads of a description."""
+
     dangers: tuple[_DangerOf, ...] = ()
+    odd: tuple[msgspec.Raw, ...] = ()
+    sections: tuple[_SectionOf, ...] = ()
+    shape: str | None = None
 
 
-_DANGERS: Final = msgspec.json.Decoder(_DangersOf)
-
-
-Row = dict[str, Any]
+_LISTED: Final = msgspec.json.Decoder(_Listed)
 
 
 async def session_row_now(ledger: Ledger, state: SessionState) -> Row:

@@ -17,14 +17,20 @@ from ledger.log.inboxes import gone_anywhere
 from ledger.log.places import ALL, WaitingPlace, scope_of
 from ledger.log.surveys import ListPage, StreamProblem
 from ledger.log.viewed import are_views_lost
-from ledger.session.state import Request, SessionState
-from ledger.session.would_run import cut
+from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from workers.gateway.descriptions import Row, answering_facts, danger_kinds_of, described, result_row
+from workers.gateway.descriptions import (
+    Row,
+    answering_facts,
+    danger_kinds_of,
+    described,
+    result_row,
+    row_facts,
+)
 from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
-from workers.presentation.labels import DANGERS, danger_rank
+from workers.presentation.labels import danger_rank
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself for a token bound to some; beyond them, the list of all is filtered."""
@@ -61,9 +67,6 @@ AT_ONCE_SECONDS: Final = 0.01
 
 PendingForm = Literal["card", "row"]
 """Whether a list has all of each request, or what one line of it shows."""
-
-ROW_CHARS: Final = 200
-"""Characters of what would run in a compact row."""
 
 
 class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +215,7 @@ class _Listed(NamedTuple):
 
 
 async def _page(principal: Principal, wanted: PendingFilter, listed: _Listed, found: Sequence[_Found]) -> Row:
-    rows = await _rows(found, compact_row if wanted.form == "row" else described)
+    rows = await _rows(found, _compact_row if wanted.form == "row" else described)
     problems = problem_rows(principal, listed.problems)
     told = {"rebuilding": True} if listed.rebuilding else {}
     return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor, **told}
@@ -223,35 +226,33 @@ async def _rows(found: Sequence[_Found], made: Callable[[Pending], Row]) -> list
     rows: list[Row] = []
     async for one in _paced(found):
         place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
-        rows.append({**made(one.pending), **place, **answering_facts(one.state)})
+        rows.append({**made(one.pending), **place, **row_facts(one.pending), **answering_facts(one.state)})
     return rows
 
 
-def compact_row(pending: Pending) -> Row:
+def _compact_row(pending: Pending) -> Row:
     """Return what one line shows of a request, and the digest that an answer is bound to; no input, and no description."""
     whole = pending.as_json()
-    kinds = danger_kinds_of(pending)
-    return {
-        **{name: whole[name] for name in _COMPACT if name in whole},
-        "would_run": cut(whole["would_run"], ROW_CHARS),
-        "dangers": [kind for kind in DANGERS if kind in kinds],
-        "kind": _kind_of(pending.request),
-        "by_passkey": any(one.answer_by == "passkey" for one in pending.request.demands),
-    }
+    return {name: whole[name] for name in _COMPACT if name in whole}
 
 
-_COMPACT: Final = (
-    *("session", "request_id", "permission", "tool_name", "tool", "agent", "by", "owner", "cwd", "version"),
+_COMPACT: Final[tuple[str, ...]] = (
+    *(
+        "session",
+        "request_id",
+        "permission",
+        "tool_name",
+        "tool",
+        "agent",
+        "by",
+        "owner",
+        "cwd",
+        "version",
+        "would_run",
+    ),
     *("asked_at", "deadline", "latest_deadline", "tier", "digest", "round", "reopened", "effect", "names_tool"),
     "approvals",
 )
-
-
-def _kind_of(request: Request) -> Literal["question", "plan", "call"]:
-    given = request.input if request.tool_name and isinstance(request.input, dict) else {}
-    if isinstance(given.get("questions"), list) and given["questions"]:
-        return "question"
-    return "plan" if isinstance(given.get("plan"), str) and given["plan"].strip() else "call"
 
 
 async def _paced(found: Sequence[_Found]) -> AsyncIterator[_Found]:
