@@ -140,7 +140,7 @@ async def test_what_somebody_else_answered_meanwhile_is_told_with_the_result(inb
     await ann.page.route("**/v1/events*", lambda route: route.abort())
     await ann.go()
     await expect(group(ann)).to_have_attribute("data-armed", "")
-    await ann.page.route("**/v1/pending", lambda route: route.abort())
+    await ann.page.route("**/v1/pending?form=row", lambda route: route.abort())
     await expect(ann.page.locator("#connection")).to_contain_text("Reconnecting")
     await (await inbox.session("ses_1")).reply("b1", "reject", actor=BOB)
     await ann.press("3 alike", "Allow 3 once")

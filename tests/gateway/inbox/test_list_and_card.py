@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from ledger import Session, Timeouts
 from tests.gateway.inbox.barriers import barriers
@@ -161,3 +161,66 @@ async def test_a_finger_that_scrolls_the_list_selects_nothing(inbox: Inbox) -> N
     await row.locator("a").tap()
     await expect(ann.page.locator("article.card")).to_have_count(1)
     await expect(row.locator("input[type=checkbox]")).not_to_be_checked()
+
+
+def whole_requests(visitor: Visitor) -> list[str]:
+    """Return the list, to which the address of each whole request that the page asks for is added."""
+    asked: list[str] = []
+    visitor.page.on("request", lambda one: asked.append(one.url) if is_whole_request(one.url) else None)
+    return asked
+
+
+def is_whole_request(url: str) -> bool:
+    return "/v1/pending?" in url and "form=row" not in url
+
+
+async def test_the_list_is_fetched_in_rows_and_a_request_when_its_card_is_opened(inbox: Inbox) -> None:
+    await ask_many(inbox, 40)
+    ann = await inbox.visit("ann", None, **DESK)
+    asked = whole_requests(ann)
+    await ann.go()
+    await expect(ann.page.locator(".summary")).to_have_text("40")
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(1)
+    # The first ones are there with the page, before the list: two round trips to the first card.
+    assert ["limit=3&" in url for url in asked] == [True]
+    await rows_of(ann).nth(20).locator("a").click()
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(1)
+    opened = await ann.page.locator("article.card").get_attribute("data-key")
+    # It, and what an answer leads to.
+    assert opened is not None
+    assert [url.partition("?")[2] for url in asked[1:2]] == ["session={}&request={}".format(*opened.split("\n"))]
+    assert len(asked) <= 3
+
+
+async def test_a_card_whose_request_is_not_there_yet_answers_nothing(inbox: Inbox) -> None:
+    await ask_many(inbox, 8)
+    ann = await inbox.visit("ann", **DESK)
+    await expect(ann.page.locator(".summary")).to_have_text("8")
+    is_back = False
+
+    async def lose(route: Route) -> None:
+        await (route.continue_() if is_back else route.abort())
+
+    await ann.page.route("**/v1/pending?session=*", lose)
+    await rows_of(ann).filter(has_text="npm publish").first.locator("a").click()
+    coming = ann.page.locator(".coming")
+    await expect(coming).to_contain_text("Loading npm publish …")
+    await expect(ann.page.locator(".deck[data-quiet]")).to_have_count(1)
+    for key in ("o", "s", "a", "r", "x"):
+        await ann.page.keyboard.press(key)
+    await expect(ann.page.locator("#chosen")).to_be_hidden()
+    assert await ann.page.locator(".deck button").count() == 0
+    # It is asked for again until it is there.
+    is_back = True
+    await expect(ann.card("npm publish")).to_have_attribute("data-armed", "")
+    assert ann.sent == []
+
+
+async def test_a_request_that_the_address_names_is_there_with_the_page(inbox: Inbox) -> None:
+    await ask_many(inbox, 40)
+    ann = await inbox.visit("ann", None, **PHONE)
+    asked = whole_requests(ann)
+    await ann.go("/#ses_build/r0")
+    await expect(ann.card(PUSH)).to_have_attribute("data-armed", "")
+    assert asked[0].endswith("/v1/pending?session=ses_build&request=r0")
+    await expect(ann.page.locator("#nav .count")).to_have_text("40")

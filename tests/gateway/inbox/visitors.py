@@ -126,7 +126,7 @@ class Inbox:
         faults = [fault for one in self._visitors for fault in one.faults]
         for one in self._visitors:
             await one.context.close()
-        assert faults == [], "a script of the page failed"
+        assert faults == [], f"a script of the page failed: {faults}"
 
     async def visit(
         self, name: str, path: str | None = "/", *, role: Role = "approver", hold: int = 0, **options: Any

@@ -57,7 +57,7 @@ export function card(row, page) {
     // An answered card keeps its height, so that nothing moves under the pointer on its way to the next card.
     bottom.style.minHeight = CHOOSING.has(element.dataset.phase) ? "" : `${bottom.offsetHeight}px`;
     // The yeses of others come while the card is shown.
-    const now = page.rowOf(element.key);
+    const now = page.requests.cards.of(element.key);
     const shown = now?.digest === row.digest ? now : row;
     element.dataset.approvals = approvalsMark(shown);
     element.tellApprovals = null;
@@ -68,6 +68,12 @@ export function card(row, page) {
     if (CHOOSING.has(before) && GONE.has(element.dataset.phase)) page.screen?.stir();
   };
   return element;
+}
+
+/** Return what stands in the place of a card until all of its requests are there; it answers nothing. */
+export function comingCard({ would_run: words }) {
+  const element = h("article", { class: "coming", tabindex: "0", "aria-busy": "true" }, h("p", { class: "hint", role: "status" }, "Loading ", h("code", {}, ...reveal(words)), " …"));
+  return Object.assign(element, { isComing: true, digests: new Map(), tick() {}, refoot() {} });
 }
 
 /** Return the button that gives a card five minutes more; it is shown while the card has little time. */

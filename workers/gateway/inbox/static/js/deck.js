@@ -4,7 +4,7 @@ import { approvalsMark } from "./approvals.js";
 import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
 import { Arrangement } from "./arranging.js";
-import { card } from "./card.js";
+import { card, comingCard } from "./card.js";
 import { Extending } from "./extending.js";
 import { groupCard } from "./group.js";
 import { askForLock, lockComes, lockHolder } from "./lock.js";
@@ -14,7 +14,6 @@ import { inOneLine } from "./what.js";
 import { outcomeText } from "./outcomes.js";
 import { Members } from "./members.js";
 import { tallyOf } from "./tally.js";
-import { releasedBy } from "./why.js";
 import { Screen } from "./screen.js";
 import { Selection } from "./selecting.js";
 import { Rows, cardPlace } from "./rows.js";
@@ -47,7 +46,7 @@ export class Deck {
     this.opened = null;
     this.openedRow = null;
     this.extending = this.mayAnswer ? (requests.extending ??= new Extending(requests)) : null;
-    this.screen = this.mayAnswer ? new Screen(root, () => this.cards.values(), signal, (element) => this.#wasRead(element)) : null;
+    this.screen = this.mayAnswer ? new Screen(root, () => [...this.cards.values()].filter(({ isComing }) => !isComing), signal, (element) => this.#wasRead(element)) : null;
     this.list = rows ? new Rows(rows, this) : null;
     this.selection = this.mayAnswer && rows ? new Selection(this) : null;
     requests.addEventListener("change", () => this.#soon(), { signal });
@@ -55,6 +54,7 @@ export class Deck {
       this.cards.get(this.itemOf(detail))?.refoot();
       this.list?.refresh(this.itemOf(detail));
     }, { signal });
+    requests.addEventListener("card", ({ detail }) => this.#came(this.itemOf(detail)), { signal });
     root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
     root.addEventListener("input", (event) => this.#write(event), { signal });
     root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
@@ -110,11 +110,6 @@ export class Deck {
   gather(likeness) {
     this.arrangement.gather(likeness);
     this.draw();
-  }
-
-  /** Return how many other requests of the project an *always* with these patterns is known to release. */
-  releasedBy(rows, chosen) {
-    return releasedBy(rows, chosen, this.waiting());
   }
 
   answer(item, answer) {
@@ -247,20 +242,28 @@ export class Deck {
 
   #render(key) {
     const group = this.arrangement.groups.get(key);
-    if (group) return this.#renderGroup(key, group);
-    const row = this.rowOf(key);
-    const element = Object.assign(card(row, this), { key, digest: row.digest });
+    for (const one of group?.rows.keys() ?? []) if (this.requests.rows.has(one)) group.rows.set(one, this.requests.rows.get(one));
+    const rows = this.members.of(key);
+    const whole = rows.map((row) => this.requests.cards.of(keyOf(row)));
+    const isThere = whole.every(Boolean);
+    if (!isThere) this.requests.cards.want(rows);
+    const element = Object.assign(!isThere ? comingCard(rows[0]) : group ? groupCard(group, whole, this) : card(whole[0], this), { key, digest: rows[0].digest, drawn: rows.map(keyOf).join() });
     element.dataset.key = key;
     element.refoot();
     return element;
   }
 
-  #renderGroup(key, group) {
-    for (const [one, row] of group.rows) if (this.requests.rows.has(one)) group.rows.set(one, this.requests.rows.get(one) ?? row);
-    const element = Object.assign(groupCard(group, this), { key, drawn: [...group.rows.keys()].join() });
-    element.dataset.key = key;
-    element.refoot();
-    return element;
+  /** Draw the card of an item whose requests are all there now. */
+  #came(item) {
+    const isThere = this.members.of(item).every((row) => this.requests.cards.of(keyOf(row)));
+    if (this.cards.get(item)?.isComing && isThere) this.refresh(item);
+    if (item === this.opened) this.#fetchNext();
+  }
+
+  /** Fetch what is likely to be opened next. */
+  #fetchNext() {
+    const next = this.list && this.#waitingNear(this.keys.indexOf(this.opened));
+    if (next) this.requests.cards.want(this.members.of(next));
   }
 
   #soon() {
@@ -327,9 +330,11 @@ export class Deck {
 
   /** Draw the card of an item again. */
   refresh(key) {
-    const element = this.#render(key);
-    this.cards.get(key).replaceWith(element);
+    const [before, element] = [this.cards.get(key), this.#render(key)];
+    const isFocused = before.contains(document.activeElement);
+    before.replaceWith(element);
     this.cards.set(key, element);
+    if (isFocused) element.focus({ preventScroll: true });
   }
 
   #onScreen() {
@@ -348,7 +353,8 @@ export class Deck {
   #refootChanged() {
     for (const [key, element] of this.cards) {
       const group = this.arrangement.groups.get(key);
-      if (group) this.#refootGroup(key, element, group);
+      if (element.isComing) this.#came(key);
+      else if (group) this.#refootGroup(key, element, group);
       else if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.refresh(key);
       else if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
       else if (approvalsMark(this.rowOf(key)) !== element.dataset.approvals && !this.requests.drafts.all.get(key)?.mode) element.refoot();
@@ -362,7 +368,10 @@ export class Deck {
   }
 
   #tick() {
-    for (const element of this.cards.values()) element.tick();
+    for (const [key, element] of this.cards) {
+      element.tick();
+      if (element.isComing) this.requests.cards.want(this.members.of(key));
+    }
     this.list?.tick();
     const item = this.focused();
     if (this.extending?.isOpen(item)) this.extending.once(this.#pendingOf(item), "open_card");

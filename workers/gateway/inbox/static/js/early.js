@@ -8,8 +8,10 @@ const FIRST_COUNT = 3; // requests that a screen shows at once; all of them foll
 
 const begun = new Map();
 
-/** Return the address of the first requests of the list; the gateway sorts by danger or by deadline. */
+/** Return the address of the request that the page's address names, else of the first ones; the gateway sorts by danger or by deadline. */
 export function firstAddress() {
+  const [session, request] = location.hash.slice(1).split("/");
+  if (request) return `/v1/pending?session=${session}&request=${request}`;
   return `/v1/pending?limit=${FIRST_COUNT}&sort=${keptOrder() === "deadline" ? "deadline" : "danger"}`;
 }
 

@@ -27,7 +27,7 @@ export function byEffect(a, b) {
 
 /** Return the kinds of a request's dangers, the gravest first. */
 export function dangerKinds(row) {
-  return [...new Set((row.description?.dangers ?? []).map(({ kind }) => kind))];
+  return row.dangers ?? [];
 }
 
 /** Return the sign of a request's class, with its words for those who do not see it. */

@@ -1,16 +1,16 @@
-// The filter of the list: words and `member:word`, all of which must be met, over all of each request.
+// The filter of the list: words and `member:word`, all of which must be met, over what a row has of its request.
 
+import { dangerKinds } from "./effects.js";
 import { inOneLine } from "./what.js";
 
 const TERM = /(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))/giu;
-const PATHS = new Set(["path", "folder", "operand"]);
 const MEMBERS = {
   project: (row) => [row.project],
   agent: (row) => [row.agent, row.by],
   session: (row) => [row.session, ...(row.lineage ?? [])],
   permission: (row) => [row.permission, row.tool_name],
-  path: (row) => [row.cwd, ...sectionsOf(row).filter((one) => PATHS.has(one.kind)).map((one) => one.text)],
-  danger: (row) => (row.description?.dangers ?? []).map((one) => one.kind),
+  path: (row) => [row.cwd, inOneLine(row)],
+  danger: dangerKinds,
 };
 
 /** The members that a filter may name. */
@@ -26,11 +26,8 @@ export function filterOf(text) {
   return (row) => terms.every(({ name, word }) => (name ? MEMBERS[name](row).some((one) => one?.toLowerCase().includes(word)) : textOf(row).includes(word)));
 }
 
-const sectionsOf = (row) => row.description?.sections ?? [];
-
-/** Return every text of a request, in lower case. */
+/** Return every text of a row, in lower case. */
 function textOf(row) {
-  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.tool_name, ...(row.lineage ?? []), row.session, row.by, row.cwd, ...row.patterns,
-    ...sectionsOf(row).flatMap((one) => [one.label, one.text])].filter(Boolean).join("\n").toLowerCase();
+  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.tool_name, ...(row.lineage ?? []), row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
   return row.searched;
 }

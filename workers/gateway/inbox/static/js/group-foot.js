@@ -4,8 +4,9 @@ import { boundsOf } from "./bounds.js";
 import { button, h } from "./dom.js";
 import { back, heldStatus, rejectButton, rememberButton, status } from "./foot.js";
 import { ANSWERS } from "./labels.js";
-import { alwaysLabel, granting } from "./remembering.js";
+import { alwaysButton, granting } from "./remembering.js";
 import { reveal } from "./reveal.js";
+import { keyOf } from "./store.js";
 import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
 export function groupFoot(key, group, page, element) {
@@ -19,7 +20,8 @@ export function groupFoot(key, group, page, element) {
   const later = group.later > 0 ? h("p", { class: "status warn later" }, `${group.later} more like ${waiting.length > 1 ? "these" : "it"} ${group.later > 1 ? "are" : "is"} not in this group. `, button(group.later > 1 ? "Add them" : "Add it", () => page.gather(group.likeness), { kind: "small" })) : null;
   const draft = page.draftOf(key);
   if (draft.mode === "reject") return [results, rejecting(key, waiting, draft, page, element)].filter(Boolean);
-  return [results, ...answering(key, waiting, draft, page, element), later].filter(Boolean);
+  const whole = waiting.map((row) => element.rows.get(keyOf(row))).filter(Boolean);
+  return [results, ...answering(key, whole, draft, page, element), later].filter(Boolean);
 }
 
 /** Return how the requests ended: `allowed 7, 1 was answered by somebody else`. */
@@ -39,7 +41,7 @@ function answering(key, rows, draft, page, element) {
     granting(first, choices, chosen, { reach, where: rows.length > 1 ? "in each session" : "in this session", draft, element }),
     h("div", { class: "buttons", role: "group", "aria-label": "Remember" },
       button(`Allow${many} in ${rows.length > 1 ? "their sessions" : "this session"}`, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }),
-      button(alwaysLabel(first, page.releasedBy(rows, chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }),
+      alwaysButton(rows, chosen, say("always"), page, element),
       back(draft, element)))];
   return [h("div", { class: "buttons", role: "group", "aria-label": "Answer all" },
     button(`Allow${many} once`, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),

@@ -18,9 +18,8 @@ import { needs, where, why } from "./why.js";
 const SOON_MS = 15_000;
 const CODE = new Set(["command", "pattern", "path", "address", "search", "query"]);
 
-/** Return the card of a group; as a card of one request, with `tick()`, `refoot()` and its `key`. */
-export function groupCard(group, page) {
-  const rows = [...group.rows.values()];
+/** Return the card of a group with all of its requests; as a card of one request, with `tick()`, `refoot()` and its `key`. */
+export function groupCard(group, rows, page) {
   const [first] = rows;
   const left = h("span", { class: "left" });
   const extend = page.mayAnswer ? extendButton(page, () => element) : null;
@@ -40,6 +39,7 @@ export function groupCard(group, page) {
     h("ol", { class: "group-members" }, ...lines),
     bottom);
   element.digests = new Map(rows.map((row) => [keyOf(row), row.digest]));
+  element.rows = new Map(rows.map((row) => [keyOf(row), row]));
   element.tick = () => {
     for (const one of lines) one.tick();
     const waiting = page.members.waiting(element.key);

@@ -3,7 +3,6 @@
 
 import { serverNow } from "./clock.js";
 import { ifAllowed } from "./device.js";
-import { isSigned } from "./shape.js";
 import { keyOf } from "./store.js";
 
 export const HOLDS_S = [0, 3, 5, 10];
@@ -38,7 +37,7 @@ class Holding {
     const ends = rows.map((row) => Date.parse(this.requests.rows.get(keyOf(row))?.deadline ?? row.deadline ?? ""));
     const isNear = ends.some((end) => end - serverNow() < ms + SENDING_MS);
     // Browsers let a page ask for a passkey right after a press only.
-    if (!ms || isNear || rows.some(isSigned) || !ALLOWS.includes(answer.reply)) return false;
+    if (!ms || isNear || rows.some((row) => row.by_passkey) || !ALLOWS.includes(answer.reply)) return false;
     const one = { rows, answer, until: Date.now() + ms };
     one.timer = setTimeout(() => this.#leave(one, go), ms);
     this.held.add(one);

@@ -39,7 +39,7 @@ export class Live extends EventTarget {
   async askers() {
     if (this.state !== "live" || document.hidden || !this.requests.rows.size) return;
     try {
-      const { pending } = await get("/v1/pending?gone=true");
+      const { pending } = await get("/v1/pending?gone=true&form=row");
       this.requests.goneAskers(new Map(pending.map((row) => [keyOf(row), row.asker_gone_at])));
     } catch (error) {
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
@@ -82,7 +82,7 @@ export class Live extends EventTarget {
   async #poll() {
     const begun = performance.now();
     try {
-      const { pending, problems, rebuilding = false } = await get("/v1/pending");
+      const { pending, problems, rebuilding = false } = await get("/v1/pending?form=row");
       this.problems = problems;
       this.rebuilding = rebuilding;
       this.dispatchEvent(new Event("problems"));
@@ -156,7 +156,7 @@ export class Live extends EventTarget {
 
   /** Show a request as it is now; return whether anything is known of it. */
   async #ask({ session, request_id, isByRule = false }) {
-    const { pending: [row], settled: [result] } = await get("/v1/pending", { session, request: request_id });
+    const { pending: [row], settled: [result] } = await get("/v1/pending", { session, request: request_id, form: "row" });
     if (row) this.requests.add(row);
     else if (result && isByRule) this.requests.line(rowOf(result), { ...result, isByRule });
     else if (result) this.requests.settle(rowOf(result), result);

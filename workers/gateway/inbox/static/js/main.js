@@ -1,6 +1,7 @@
 // Start of the page: sign-in, navigation, connection.
 
 import { NoConnection, call, get, onSignedOut } from "./api.js";
+import { Cards } from "./cards.js";
 import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
 import { firstAddress } from "./early.js";
@@ -32,6 +33,7 @@ const RETRY_MS = 3000;
 const UNREACHED = "No connection to the gateway; trying again …";
 
 const app = { me: null, requests: new Requests(), live: null, presence: null, shown: null, go };
+app.requests.cards = new Cards(app.requests);
 /** The pages that are there: the others are fetched after the list. */
 const pages = { inbox };
 
@@ -58,12 +60,15 @@ async function start() {
   app.live.addEventListener("state", () => fetchLater().catch(ignoreNoConnection));
   app.live.addEventListener("lock", ({ detail }) => offerLock(app.requests, detail));
   const found = await first;
-  for (const row of found?.pending ?? []) app.requests.add(row);
+  for (const row of found?.pending ?? []) {
+    app.requests.cards.keep(row);
+    app.requests.add(row);
+  }
   if (found && pages[placeNow().page]) show();
   await wholePage();
   app.requests.holding = holdingOf(app.requests);
   app.presence = pagePresence();
-  app.live.start({ isPart: found !== null && (found.cursor !== null || found.among > found.count || found.is_cut) });
+  app.live.start({ isPart: found !== null && (location.hash !== "" || found.cursor !== null || found.among > found.count || found.is_cut) });
   everySecond(drawConnection);
   if (app.me.role !== "auditor") app.presence.start();
   const lookAtFreezes = watchFreezes();

@@ -2,13 +2,14 @@
 // let through.
 
 import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
+import { waitingIn } from "./cards.js";
 import { button, h } from "./dom.js";
 import { explained } from "./explaining.js";
 import { back } from "./foot.js";
 import { ANSWERS, LABELS, capital } from "./labels.js";
 import { reveal } from "./reveal.js";
 import { revealIn } from "./what.js";
-import { firstChoice, whatIsGranted } from "./why.js";
+import { firstChoice, releasedBy, whatIsGranted } from "./why.js";
 
 const NAME_CHARS = 24;
 
@@ -21,7 +22,7 @@ export function remembering(row, draft, page, element) {
     explained(row, chosen, page, element),
     h("div", { class: "buttons", role: "group", "aria-label": "Remember" },
       button(ANSWERS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }),
-      button(alwaysLabel(row, page.releasedBy([row], chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }),
+      alwaysButton([row], chosen, say("always"), page, element),
       back(draft, element)));
 }
 
@@ -39,8 +40,21 @@ export function granting(row, granted, chosen, { reach, where = "in this session
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
 }
 
+/** Return the button of *always*, with how many other requests it is known to release once these are there. */
+export function alwaysButton(rows, chosen, act, page, element) {
+  const [first] = rows;
+  const shown = button(alwaysLabel(first), act, { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } });
+  if (first.always_scope === "project") waitingIn([first.project]).then((others) => {
+    const count = releasedBy(rows, chosen, others);
+    if (!count) return;
+    shown.replaceChildren(...[alwaysLabel(first, count)].flat());
+    page.screen?.changeFoot(element);
+  });
+  return shown;
+}
+
 /** Return the text of *always*; `count` is how many other requests it is known to release. */
-export function alwaysLabel(row, count = 0) {
+function alwaysLabel(row, count = 0) {
   if (row.always_scope !== "project") return `${ANSWERS.always} in this session`;
   const more = count ? `: releases ${count} more` : "";
   return row.project.length > NAME_CHARS ? `${ANSWERS.always} in this project${more}` : [`${ANSWERS.always} in `, h("i", {}, ...reveal(row.project)), more];

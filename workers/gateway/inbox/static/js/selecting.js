@@ -1,6 +1,7 @@
 // Several requests answered at once: only those that a person has read, as they were then. One bar has what they would
 // do, their buttons, and the way back after the answer; it covers no card.
 
+import { waitingIn } from "./cards.js";
 import { announce, byId, button, h } from "./dom.js";
 import { holdSeconds } from "./holding.js";
 import { ANSWERS } from "./labels.js";
@@ -25,6 +26,7 @@ export class Selection {
     this.said = "";
     this.bar = byId("chosen");
     const { signal } = deck.controller;
+    deck.requests.addEventListener("card", () => { if (this.mode === "remember") this.#drawBar(); }, { signal });
     deck.requests.addEventListener("told", ({ detail }) => this.#tell(detail), { signal });
     deck.requests.addEventListener("unheld", ({ detail }) => this.#unheld(detail), { signal });
     signal.addEventListener("abort", () => this.#hide());
@@ -123,20 +125,32 @@ export class Selection {
   }
 
   /** Return what the selected requests would have remembered, and the buttons that do so. */
-  #grants(rows) {
+  #grants(selected) {
+    const rows = selected.map((row) => this.deck.requests.cards.of(keyOf(row)));
+    if (!rows.every(Boolean)) {
+      this.deck.requests.cards.want(selected);
+      return [h("span", { role: "status" }, "Loading …"), this.#back()];
+    }
     const picks = picksOf(rows);
     const without = picks.filter(({ chosen }) => chosen === null).length;
     if (without) return [h("span", { role: "status" }, `${without} of ${rows.length} can only be allowed once here. Deselect ${without === 1 ? "it" : "them"} to remember the others.`), this.#back()];
     const { list, isRead } = grantList(picks);
     const isProject = rows.every((row) => row.always_scope === "project");
-    const released = isProject ? releasedByAll(picks, this.deck.waiting()) : 0;
+    const always = (released) => `Always allow ${rows.length} in ${new Set(rows.map((row) => row.project)).size > 1 ? "their projects" : "this project"}${released ? `: releases ${released} more` : ""}`;
     const remember = (text, reply, more = {}) => button(text, (event) => {
       if (!isRead()) return announce("Scroll through all of the grants first.");
       this.#answer(event, { reply, patternsOf: patternsOf(picks), ...more });
     }, { kind: "more small" });
+    const inProject = isProject ? remember(always(0), "always", { cascade_always: "project" }) : "";
+    if (isProject) waitingIn(rows.map((row) => row.project)).then((others) => {
+      const released = releasedByAll(picks, others);
+      if (!released || !inProject.isConnected) return;
+      inProject.textContent = always(released);
+      this.changedAt = performance.now();
+    });
     return [list,
       remember(`Allow ${rows.length} in ${rows.length > 1 ? "their sessions" : "its session"}`, "session"),
-      isProject ? remember(`Always allow ${rows.length} in ${new Set(rows.map((row) => row.project)).size > 1 ? "their projects" : "this project"}${released ? `: releases ${released} more` : ""}`, "always", { cascade_always: "project" }) : "",
+      inProject,
       this.#back()];
   }
 

@@ -1,25 +1,15 @@
 // Which requests are alike enough to stand as one item, and what differs between them.
 
 import { dangerKinds, effectOf } from "./effects.js";
-import { planOf, questionsOf } from "./question.js";
 
 export const GROUP_LEAST = 2;
 export const GROUP_MOST = 50;
 const SHOWN_ELSEWHERE = new Set(["offered", "permission", "tool", "asker", "agent"]); // the head and each line have them
 const MILD = new Set(["network", "outside"]); // dangers that the class of the call weighs already
-const BESIDE = new Set(["folder", "remark"]); // the agent's own remark, which changes nothing of the call
-const CUT = /… \(\d+ more characters\)/;
-
-const known = new WeakMap();
-
-/** Return whether an answer to a request must be signed with a passkey. */
-export function isSigned(row) {
-  return row.demands?.some((one) => one.answer_by === "passkey") ?? false;
-}
 
 /** Return whether a request may be answered together with others: not what needs an answer of its own. */
 export function mayGoTogether(row) {
-  return row.answering === "anyone" && !isSigned(row) && !row.approvals && !row.reopened && !questionsOf(row).length && planOf(row) === null;
+  return row.answering === "anyone" && row.kind === "call" && !row.by_passkey && !row.approvals && !row.reopened;
 }
 
 /** Return whether a request stays out of a bulk answer until it is added by hand: nothing brings it back, or it is dangerous. */
@@ -30,22 +20,13 @@ export function isGrave(row) {
 /** Return whether one line with the words of the first request says all of each of these requests. */
 export function isOneLine(rows) {
   const [first] = rows;
-  const isSaid = (one) => SHOWN_ELSEWHERE.has(one.kind) || BESIDE.has(one.kind) || first.would_run.includes(one.text);
-  return rows.every((row) => row.description && !row.redacted && !row.description.odd?.length && mayGoTogether(row) && !isGrave(row) && row.description.sections.every(isSaid))
-    && !CUT.test(first.would_run) && differing(rows)[0].length === 0;
+  return Boolean(first.one_line) && rows.every((row) => row.one_line === first.one_line && mayGoTogether(row) && !isGrave(row));
 }
 
 /** Return what alike requests have in common, as a text; null for a request that stands alone. */
 export function likenessOf(row) {
-  if (!known.has(row)) known.set(row, madeLikeness(row));
-  return known.get(row);
-}
-
-function madeLikeness(row) {
-  if (!row.description?.shape || !mayGoTogether(row)) return null;
-  const { rules = [], parts = [] } = row.evaluation ?? {};
-  const asking = [rules.map((rule) => rule.text), parts.map((part) => [part.verdict, part.rules?.[0]?.text])];
-  return JSON.stringify([row.description.shape, row.project, row.dialect, row.always_scope, row.cascade_reject, row.always, row.demanded, asking]);
+  if (!row.alike || !mayGoTogether(row)) return null;
+  return JSON.stringify([row.alike, row.project, row.dialect, row.always_scope, row.cascade_reject]);
 }
 
 /** Return the texts of a request by place; those that are equal in a whole group are drawn once. */

@@ -58,6 +58,7 @@ class RequestPage {
     const { requests } = this.app;
     // Its card needs no list of all that waits.
     this.deck.wanted = (row) => one.outcome === null && keyOf(row) === this.key;
+    if (one.outcome === null) requests.cards.keep(one.request);
     if (one.outcome === null && !requests.rows.has(this.key)) requests.add(one.request);
     this.about.replaceChildren(...(one.outcome === null ? [h("h1", { class: "spoken" }, "Request ", ...reveal(inOneLine(one.request)))] : settled(one, this.app.me)));
     // A feed without a card is a barrier for screen readers.
