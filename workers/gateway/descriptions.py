@@ -158,7 +158,8 @@ OF_EACH_BYTES: Final = 1024
 _MOVING: Final = frozenset({"tier", "duration_ms", "deadline_ms", "unattended_ms", "cap_at_ms", "present"})
 """Fields of a request that change while it waits, and that no description contains."""
 
-_FIELDS: Final = tuple(name for name in Request.__struct_fields__ if name not in _MOVING)
+_values_of: Final = attrgetter(*(name for name in Request.__struct_fields__ if name not in _MOVING))
+"""Returns what a description is made of."""
 
 
 class _Kept(msgspec.Struct, frozen=True, gc=False):
@@ -183,7 +184,7 @@ class Descriptions:
     def of(self, session: str, request: Request) -> msgspec.Raw:
         """Return the description of a request of this session as JSON."""
         place = (session, request.request_id, request.version)
-        values = tuple(getattr(request, name) for name in _FIELDS)
+        values = _values_of(request)
         kept = self._kept.get(place)
         if kept is not None and all(map(is_, kept.values, values)):
             self._kept.move_to_end(place)
