@@ -231,23 +231,34 @@ async def test_pushing_another_row_under_the_pointer_of_a_click(inbox: Inbox) ->
     await nothing_was_sent(ann, session, sly)
 
 
-async def test_pushing_another_row_under_the_pointer_that_selects_one(inbox: Inbox) -> None:
-    """The box of a row that has just come there is not ticked: what is selected is what the person saw there."""
+@pytest.mark.parametrize("how", ["click", "swipe"])
+async def test_pushing_another_row_under_what_selects_one(inbox: Inbox, how: str) -> None:
+    """A row that has just come there is not selected: what is selected is what the person saw there."""
     session = await waiting(inbox, "git fetch", "git pull")
     ann = await visit_stopped(inbox, "ann", cards=2)
     place = await middle_of(ann.row("git fetch").get_by_label("Select"))
     sly = await inbox.session("ses_sly", timeouts=SOON)
     await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
-    await comes(ann, ann.row("git pull evil"))
-    evil = ann.row("git pull evil").get_by_label("Select")
-    assert await middle_of(evil) == place
-    await ann.page.mouse.click(*place)
+    row = ann.row("git pull evil")
+    await comes(ann, row)
+    assert await middle_of(row.get_by_label("Select")) == place
+
+    async def select() -> None:
+        if how == "click":
+            await ann.page.mouse.click(*place)
+            return
+        finger = {"pointerType": "touch", "clientX": 150, "clientY": place[1]}
+        await row.locator("a").dispatch_event("pointerdown", finger)
+        await row.dispatch_event("pointermove", {**finger, "clientX": 220})
+        await row.dispatch_event("pointerup", finger)
+
+    await select()
     await passes(ann, 60)
-    await expect(evil).not_to_be_checked()
+    await expect(row.get_by_label("Select")).not_to_be_checked()
     await expect(ann.page.locator("#announcer")).to_have_text("The list has just changed. Check it, then select again.")
     await passes(ann, STEADY_MS)
-    await ann.page.mouse.click(*place)
-    await expect(evil).to_be_checked()
+    await select()
+    await expect(row.get_by_label("Select")).to_be_checked()
     await nothing_was_sent(ann, session, sly)
 
 

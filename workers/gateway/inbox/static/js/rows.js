@@ -109,10 +109,16 @@ export class Rows {
   /** Refuse a press on the box of a row where another row was just before: that one was meant. A key addresses the box with the focus. */
   #guard(event) {
     const row = event.detail > 0 && event.target.closest(".select")?.closest("[data-key]");
-    if (!row || !(event.timeStamp < row.movedAt + STEADY_MS)) return;
+    if (!row || !this.#hasMoved(row, event)) return;
     event.preventDefault();
     event.stopPropagation();
-    announce("The list has just changed. Check it, then select again.");
+  }
+
+  /** Return whether a row had just moved at a press, and say so. */
+  #hasMoved(row, { timeStamp }) {
+    const isJust = timeStamp < row.movedAt + STEADY_MS;
+    if (isJust) announce("The list has just changed. Check it, then select again.");
+    return isJust;
   }
 
   #click(event) {
@@ -137,7 +143,7 @@ export class Rows {
     const select = () => {
       end();
       this.wasHeld = true;
-      this.page.selection?.toggle(this.touched);
+      if (!this.#hasMoved(this.touched, event)) this.page.selection?.toggle(this.touched);
     };
     const timer = setTimeout(select, HOLD_MS);
     const { signal } = ending;
