@@ -256,13 +256,15 @@ export class Deck {
   /** Draw the card of an item whose requests are all there now. */
   #came(item) {
     const isThere = this.members.of(item).every((row) => this.requests.cards.of(keyOf(row)));
-    if (this.cards.get(item)?.isComing && isThere) this.refresh(item);
-    if (item === this.opened) this.#fetchNext();
+    if (!this.cards.get(item)?.isComing || !isThere) return;
+    this.refresh(item);
+    this.screen?.stir();
+    this.#fetchNext();
   }
 
-  /** Fetch what is likely to be opened next. */
+  /** Fetch what an answer leads to, once the open card is there. */
   #fetchNext() {
-    const next = this.list && this.#waitingNear(this.keys.indexOf(this.opened));
+    const next = this.list && this.cards.get(this.opened)?.isComing === undefined ? this.#waitingNear(this.keys.indexOf(this.opened)) : null;
     if (next) this.requests.cards.want(this.members.of(next));
   }
 
@@ -326,6 +328,7 @@ export class Deck {
     });
     this.list?.mark(this.opened);
     if (this.#onScreen() !== before) this.screen?.stir();
+    this.#fetchNext();
   }
 
   /** Draw the card of an item again. */
