@@ -44,7 +44,7 @@ DANGER_WORDS = """async (kinds) => {
 
 DANGER_RANKS = """async (kinds) => {
   const { ORDERS } = await import("/inbox/js/ordering.js");
-  const row = (found) => ({ session: "s", request_id: "r", asked_at: "", description: { dangers: found.map((kind) => ({ kind })) } });
+  const row = (dangers) => ({ session: "s", request_id: "r", asked_at: "", dangers });
   const places = [row(["deletes"]), row(["network"])];
   return kinds.map((found) => places.filter((one) => ORDERS.danger.compare(one, row(found)) < 0).length);
 }"""
