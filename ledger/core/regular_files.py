@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import stat
-import sys
 from contextlib import contextmanager
 
 TYPE_CHECKING = False  # `typing` is slow to import, and a hook reads files at each call
@@ -47,8 +46,9 @@ def open_regular(path: str | os.PathLike[str], may_open: MayOpen | None = None) 
 
 
 def _path_of(descriptor: int) -> str:
-    if sys.platform == "darwin":
-        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    of_macos = getattr(fcntl, "F_GETPATH", None)
+    if of_macos is not None:
+        return os.fsdecode(fcntl.fcntl(descriptor, of_macos, bytes(1024)).rstrip(b"\0"))
     return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - pathlib is slow to import
 
 
