@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import unified_diff
 from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from typing import Any, Final
 
 import msgspec
@@ -279,54 +280,7 @@ def _dangers(description: Description) -> str:
     return f'<ul class="dangers">{rows}</ul>' if rows else ""
 
 
-STYLE: Final = """
-:root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
-  --text: #171b22; --muted: #545d6b; --accent: #1a56c4; --on-accent: #fff; --bad: #b3261e; --edge: #8a93a0;
-  --good-soft: #e0f4e7; --bad-soft: #fdeae8; --warn: #865000; --warn-soft: #fdf1d8; }
-@media (prefers-color-scheme: dark) { :root { --ground: #0f1217; --surface: #181c23; --sunken: #11151b;
-  --line: #2c333e; --text: #e9edf3; --muted: #a3adbb; --accent: #86b2ff; --on-accent: #0b1730; --bad: #ff9a90;
-  --edge: #6d7889; --good-soft: #14301f; --bad-soft: #3a1b1a;
-  --warn: #f3c06b; --warn-soft: #33270f; } }
-* { box-sizing: border-box; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 0 auto; padding: .75rem .75rem 3rem;
-  background: var(--ground); color: var(--text); }
-main { background: var(--surface); border: 1px solid var(--line); border-radius: .75rem; padding: 1rem; }
-h1 { font-size: 1.3rem; line-height: 1.25; margin: 0 0 .5rem; overflow-wrap: anywhere; }
-p { margin: .5rem 0; }
-a { color: var(--accent); display: inline-block; padding: .6rem 0; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: .5rem;
-  background: var(--sunken); padding: .7rem .8rem; margin: .4rem 0; font: .95rem/1.5 ui-monospace, monospace; }
-dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem .9rem; margin: .8rem 0;
-  font-size: .93rem; }
-dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
-summary { color: var(--muted); padding: .6rem 0; cursor: pointer; }
-form { display: grid; gap: .6rem; margin-top: 1rem; }
-button { font: inherit; font-weight: 600; width: 100%; min-height: 3.2rem; padding: .5rem .8rem; border-radius: .6rem;
-  border: 1px solid var(--edge); background: var(--surface); color: inherit; touch-action: manipulation; }
-button.go { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
-button.stop { border-color: var(--bad); color: var(--bad); }
-button:focus-visible, textarea:focus-visible, summary:focus-visible, a:focus-visible {
-  outline: 3px solid var(--accent); outline-offset: 2px; }
-label { color: var(--muted); font-size: .93rem; }
-textarea { font: inherit; color: inherit; width: 100%; min-height: 4rem; padding: .6rem .7rem; border-radius: .6rem;
-  border: 1px solid var(--edge); background: var(--surface); }
-small { display: block; overflow-wrap: anywhere; font-weight: 400; color: var(--muted); }
-mark { background: var(--bad-soft); color: var(--bad); outline: 1px solid; border-radius: 3px; }
-code, pre, .prose, .option { direction: ltr; unicode-bidi: bidi-override; }
-.prose { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; }
-.option { border-left: 3px solid var(--line); padding-left: .7rem; overflow-wrap: anywhere; }
-.option b { font-weight: 400; font-size: .85rem; color: var(--muted); }
-.row { display: block; } .row + .row { border-top: 1px dashed var(--line); }
-.begins { border-bottom-left-radius: 0; border-bottom-right-radius: 0; margin-bottom: 0; }
-.dangers { list-style: none; padding: 0; margin: .5rem 0; display: grid; gap: .3rem; overflow-wrap: anywhere; font-size: .93rem; }
-.dangers b { color: var(--bad); background: var(--bad-soft); border-radius: 99px; padding: .1rem .6rem; font-size: .85rem; }
-.fold > summary { display: block; background: var(--sunken); border: 1px solid var(--line); border-radius: .6rem;
-  padding: .8rem; text-align: center; font-weight: 600; color: var(--accent); }
-.fold > summary::-webkit-details-marker { display: none; }
-.odd { background: var(--warn-soft); color: var(--warn); border-radius: .5rem; padding: .5rem .7rem; }
-.diff span { display: block; min-height: 1lh; } .diff .came { background: var(--good-soft); } .diff .gone { background: var(--bad-soft); }
-.refusing { display: grid; gap: .4rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .3rem; }
-"""
+STYLE: Final = files(__package__).joinpath("answer_page.css").read_text("utf-8")
 
 INBOX_LINK: Final = '<p><a href="/">Open the inbox</a></p>'
 
@@ -356,7 +310,6 @@ REFUSING: Final = (
     '<button class="stop" name="reply" value="reject">'
     f"{ANSWERS['reject']}</button></form>"
 )
-"""Sections that are never folded."""
 
 
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
