@@ -1,4 +1,4 @@
-"""Reader of the tables of this package, which are written in TOML and compiled into one file by `ledger.policy.compiling`.
+"""Reader of the tables of this package, which are written in TOML and compiled into one file by `tests.policy.compiling`.
 
 Each entry is checked against the type that holds it. An invalid table is a defect of this package, so reading it fails
 as a whole: `TableError` names the file and the entry.

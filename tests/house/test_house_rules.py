@@ -59,7 +59,6 @@ WAITING: Final = ("tests/support/waiting.py",)
 COMPILING: Final = (
     "ledger/core/late_patterns.py",
     "ledger/log/redactions.py",
-    "ledger/policy/compiling.py",
 )
 """Files that compile what somebody has written, when it is read or used."""
 
@@ -117,7 +116,6 @@ ENTRANCES: Final = {
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "workers.cli.reference": "for those who change a command: it writes docs/reference/cli.md",
-    "ledger.policy.compiling": "for those who change a program table",
     "ledger.testing": "for the tests of those who use the ledger",
 }
 

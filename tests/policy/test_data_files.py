@@ -13,9 +13,9 @@ import pytest
 import ledger
 import projections
 from ledger.core.late_patterns import LatePattern
-from ledger.policy.compiling import parse_toml
 from ledger.policy.data_files import TableError, WordList, WordSet, read_entries, read_entry
 from ledger.policy.shell.tables import DangerousArguments, Opaque, ProgramEffect, Transparent
+from tests.policy.compiling import parse_toml
 from workers.runtime.process import import_judging
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES, OPERAND_PATH_COUNT
 from ledger.core.operands import WantedOperand, tidy
 from ledger.core.policy import Call
-from ledger.policy.compiling import parse_toml
 from ledger.policy.data_files import TableError
 from ledger.policy.operands import operands_wanted
 from ledger.policy.shell.forms.nodes import OperandKind, known_programs, program_table
 from ledger.policy.shell.operands import wanted_operands
 from ledger.policy.shell.tables.operands import PROGRAM_FILES, read_programs
+from tests.policy.compiling import parse_toml
 from tests.support.rows import every
 
 FOLDER: Final = "/w"

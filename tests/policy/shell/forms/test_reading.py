@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.policy.compiling import read_tables
 from ledger.policy.data_files import TableError
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.forms.nodes import NormalForm
 from ledger.policy.shell.forms.reduction import form_by
+from tests.policy.compiling import read_tables
 
 TABLES = '''
 [tool]

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from ledger.policy.compiling import check_names, compiled, read_tables
 from ledger.policy.data_files import COMPILED, TableError
 from ledger.policy.shell.forms.nodes import known_programs, program_table
 from ledger.policy.shell.tables import ARGUMENTS, DangerousArguments
+from tests.policy.compiling import check_names, compiled, read_tables
 from tests.policy.shell.programs.worries import worries
 from tests.support.rows import every
 
@@ -25,7 +25,7 @@ def test_every_table_is_read_and_says_what_it_was_made_from(program: str) -> Non
 
 
 def test_the_compiled_file_is_what_its_sources_say() -> None:
-    assert COMPILED.read_bytes() == compiled(), "run `python -m ledger.policy.compiling`"
+    assert COMPILED.read_bytes() == compiled(), "run `python -m tests.policy.compiling`"
 
 
 def test_options_stand_on_lines_or_with_commas_between_them() -> None:

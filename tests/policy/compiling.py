@@ -1,6 +1,6 @@
 """Parser of program tables, and compiler of all tables, written in TOML, into the one file that programs read.
 
-`python -m ledger.policy.compiling` writes it. A test compares it with its sources.
+`python -m tests.policy.compiling` writes it. A test compares it with its sources.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -226,7 +225,7 @@ def _operands(text: str, place: str) -> Operands:
     return Operands(tuple(first), many, tuple(last), missing)
 
 
-_LEDGER: Final = Path(__file__).parents[1]
+_LEDGER: Final = COMPILED.parents[1]
 _FOLDERS: Final = ("masks/shapes", "policy/claude", "policy/shell/tables")
 _PROGRAMS: Final = "policy/shell/programs"
 _ALWAYS: Final = f"{_PROGRAMS}/always.toml"
