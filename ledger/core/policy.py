@@ -65,6 +65,11 @@ class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     file: str | None = None
     line: int | None = None
 
+    @property
+    def place(self) -> str | None:
+        """Return `file:line`, or the file alone; else the layer, if that is known."""
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file or self.layer
+
 
 ApproversCount = Annotated[int, msgspec.Meta(ge=2, le=9)]
 """The number of people whose yes a rule demands."""

@@ -6,7 +6,7 @@ patterns alone must show is conservative: where they do not show it, one rule do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -18,6 +18,7 @@ from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import WHOLE, Dialect, ListedRule, NamedEntry, without_wildcard
 from ledger.policy.dialects import compile_policy, dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
+from ledger.policy.inputs import command_of
 from ledger.policy.matching import wildcard_covers
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.forms.nodes import Effect
@@ -96,7 +97,7 @@ def named_call(dialect: Dialect, call: Call, judged: JudgedCall) -> tuple[NamedE
 
 def named_whole(dialect: Dialect, call: Call, judged: JudgedCall) -> tuple[NamedEntry, ...]:
     """Return the narrowest entries for a call as a whole: its command line, or its other subjects."""
-    line = line_of(call)
+    line = command_of(call.input)
     if call.permission == dialect.language.shell and line is not None:
         return tuple(_named_texts(dialect, call, [line.strip()]))
     return tuple(dict.fromkeys(_named_texts(dialect, call, [part.text for part in judged.own.parts])))
@@ -120,7 +121,7 @@ def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: It
     is_tried = evaluation.verdict is Verdict.ASK and call.permission == dialect.shell_permission
     if not is_tried or dialect.language.keeps_suggestions or policy.source.options.get("profile") == "faithful":
         return ()
-    offered, line = list(dict.fromkeys(entries)), line_of(call)
+    offered, line = list(dict.fromkeys(entries)), command_of(call.input)
     # The grammar gives some redirections to the whole pipeline: such a command with its redirection is not a part.
     spelled = [one for one in offered if line is not None and one in line]
     commands = list(dict.fromkeys([*(part.text for part in evaluation.parts if part.inside is None), *spelled]))
@@ -148,7 +149,7 @@ def still_asked(
 
 def _redirections(call: Call) -> list[str]:
     """Return the files that the redirections of a command line read and write."""
-    line = line_of(call)
+    line = command_of(call.input)
     analysis = None if line is None else analyse(line)
     if analysis is None or not analysis.redirects_only:
         return []
@@ -159,12 +160,6 @@ def _redirections(call: Call) -> list[str]:
         for access in accesses(redirect)
     )
     return list(dict.fromkeys(found))[:TRIED_COUNT]
-
-
-def line_of(call: Call) -> str | None:
-    """Return the command line of a call, if its input has one."""
-    line = call.input.get("command") if isinstance(call.input, Mapping) else None
-    return line if isinstance(line, str) else None
 
 
 # --- an offered entry covers one that a person gives
@@ -228,7 +223,7 @@ def _listed(dialect: Dialect, source: PolicySource, permission: str, entry: str)
 
 def _adds(policy: Policy, call: Call, offered: Sequence[str], entry: str) -> bool:
     """Return whether a text like those of the call is allowed by an entry, and by none of the offered ones."""
-    line = line_of(call)
+    line = command_of(call.input)
     lines = [line] if line is not None else call.patterns
     is_shell = call.permission == dialect_of(policy.source).shell_permission
     similar = (one for each in lines for one in similar_lines(each)) if is_shell else ()
@@ -269,7 +264,7 @@ def _lifted(call: Call, entries: Sequence[str], after: Evaluation) -> frozenset[
 # --- a rule covers other commands too
 def also_allowed(before: Policy, after: Policy, call: Call) -> tuple[str, ...]:
     """Return some of the commands similar to those of a call that only the second policy allows."""
-    line = line_of(call)
+    line = command_of(call.input)
     if line is None:
         return ()
 

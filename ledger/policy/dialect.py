@@ -40,9 +40,8 @@ class ListedRule(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return `file:line`, or the known part of it; else the layer."""
-        file, line = self.ref.file, self.ref.line
-        return f"{file}:{line}" if file and line else file or self.ref.layer or "-"
+        """Return the place of the rule, `-` where none is known."""
+        return self.ref.place or "-"
 
     def as_json(self) -> dict[str, Any]:
         return {

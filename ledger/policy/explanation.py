@@ -13,6 +13,7 @@ from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import ListedRule
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
+from ledger.policy.inputs import command_of
 from ledger.policy.matching import compile_normalised
 from ledger.policy.offers import Compile, Fix, advise
 from ledger.policy.shell.analyse import analyse
@@ -148,8 +149,8 @@ def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     judged = JudgedCall(policy, call)
     near = tuple(_Neighbours(policy, call, judged, compile_again).near())
     fixes = tuple(advise(policy, call, judged, compile_again))
-    line = call.input.get("command") if isinstance(call.input, Mapping) else None
-    if call.permission != dialect_of(policy.source).language.shell or not isinstance(line, str):
+    line = command_of(call.input)
+    if call.permission != dialect_of(policy.source).language.shell or line is None:
         return Explanation(call, judged, near, fixes)
     commands = list({one.statement: one for one in analyse(line).commands}.values())[:COMMANDS_COUNT]
     # As they are written: the analysis may have resolved some of the words.
@@ -236,8 +237,8 @@ class _Neighbours:
 
     # --- by the words alone
     def _commands(self) -> Iterator[tuple[str, str]]:
-        line = self.call.input.get("command") if isinstance(self.call.input, Mapping) else None
-        for text in (line,) if isinstance(line, str) else self.call.patterns:
+        line = command_of(self.call.input)
+        for text in self.call.patterns if line is None else (line,):
             for command in analyse(text).commands:
                 if command.words:
                     yield basename(command.words[0].raw), command.text

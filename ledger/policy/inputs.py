@@ -50,6 +50,12 @@ def members(value: Any) -> Iterator[tuple[str, Any]]:
         count += 1
 
 
+def command_of(value: Any) -> str | None:
+    """Return the command line of a shell's input; None if it has none."""
+    command = value.get("command") if isinstance(value, Mapping) else None
+    return command if isinstance(command, str) else None
+
+
 def texts_in(value: str | list[Any]) -> list[str]:
     """Return the texts of a member."""
     return [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]

@@ -14,7 +14,7 @@ import msgspec
 from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.limits import POLICY_BYTES
-from ledger.core.policy import Call, Offer, Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.core.policy import Call, Offer, Part, Policy, PolicySource, Verdict
 from ledger.core.regular_files import read_regular
 from ledger.policy.check_questions import JudgedCall, call_of, judge, option_names, rule_json, source_of, with_facts
 from ledger.policy.checks import shown
@@ -32,7 +32,7 @@ from ledger.policy.shell.forms.reduction import form_json, form_text
 from workers.cli.output import CommandOutput, Exit, talk
 from workers.cli.policy import Choices, call_options, policy_command, typed_call
 from workers.cli.tables import Wide
-from workers.presentation.labels import DEMANDED
+from workers.presentation.labels import DEMANDED, REACHES
 
 EXITS: Final = {Verdict.ALLOW: Exit.DONE, Verdict.ASK: Exit.PENDING, Verdict.DENY: Exit.DENIED}
 
@@ -113,14 +113,9 @@ def _tell_explained(output: CommandOutput, found: Explanation, demanded: Iterabl
         if fix.config:
             output.line(f"  {json.dumps(fix.config, ensure_ascii=False)}")
         if fix.config and fix.verdict is Verdict.ALLOW and found.commands:
-            output.line(f"  {_besides(fix.lets_through)}")
+            from workers.presentation.words import lets_through  # noqa: PLC0415 - slow to import
 
-
-def _besides(lets_through: Iterable[str]) -> str:
-    from ledger.session.would_run import quoted  # noqa: PLC0415 - slow to import
-
-    told = quoted(lets_through, None)
-    return f"it also lets through: {told}" if told else "it lets through none of the other calls that were tried"
+            output.line(f"  {lets_through(fix.lets_through)}")
 
 
 def _tell_read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
@@ -153,16 +148,11 @@ def _where(part: Part) -> str:
 def _decided(part: Part) -> tuple[str | None, str | None]:
     if part.grants:
         return f"grant {', '.join(part.grants)}", None
-    return _joined(rule.text for rule in part.rules), _joined(map(place_of, part.rules))
+    return _joined(rule.text for rule in part.rules), _joined(rule.place or "-" for rule in part.rules)
 
 
 def _joined(texts: Iterable[str]) -> str | None:
     return "; ".join(texts) or None
-
-
-def place_of(rule: RuleRef) -> str:
-    """Return the place of a rule: `file:line`, or else its layer."""
-    return f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer or "-"
 
 
 def _nearly(output: CommandOutput, near: tuple[Near, ...]) -> None:
@@ -447,9 +437,6 @@ def hold(policy: Policy, rows: tuple[TableRow, ...]) -> tuple[RowResult, ...]:
     )
 
 
-_REACHES: Final = {"exact": "exactly this", "kind": "this kind", "all": "more"}
-
-
 @policy_command(
     "remember",
     "permission-ledger policy remember 'git tag v1.4.0'",
@@ -500,7 +487,7 @@ def _offer_rows(dialect: Dialect, permission: str, offer: Offer, stored: tuple[s
 def _offer_lines(offer: Offer, stored: tuple[str, ...]) -> Iterator[str]:
     granted = ", granted by `always`" if set(offer.entries) == set(stored) else ""
     name = f": {offer.name}" if offer.name else ""
-    yield f"{_REACHES[offer.reach]}{name}{granted}{' (WIDE)' if offer.wide else ''}"
+    yield f"{REACHES[offer.reach]}{name}{granted}{' (WIDE)' if offer.wide else ''}"
     yield from (f"  {entry}" for entry in offer.entries)
     for reason in offer.still_asked:
         yield f"  still asks: {reason}"

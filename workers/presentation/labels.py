@@ -36,6 +36,9 @@ STILL_ASKS: Final = "the next such call will still ask"
 ONLY_ONCE: Final = "this can only be allowed once"
 WAITS_FOR: Final = "waits for"
 
+REACHES: Final = {"exact": "exactly this", "kind": "this kind", "all": "more"}
+"""Words for the reach of an offered grant."""
+
 ANSWERS: Final[Mapping[ReplyKind, str]] = {
     "once": "Allow once",
     "session": "Allow in this session",

@@ -13,9 +13,9 @@ from ledger.core.policy import Part, Verdict
 from ledger.core.times import format_time
 from ledger.policy.check_questions import part_json, rule_json
 from ledger.session.state import without_facts
-from ledger.session.would_run import quoted
-from workers.presentation.labels import ASKED_BECAUSE
+from workers.presentation.labels import ASKED_BECAUSE, REACHES
 from workers.presentation.text import revealed
+from workers.presentation.words import lets_through
 
 LOOK_BACK_DAYS: Final = 30
 LOOKED_AT_COUNT: Final = 300
@@ -25,7 +25,6 @@ RULES_COUNT: Final = 3
 PARTS_COUNT: Final = 16
 """Rules, and parts that are asked about, that are told at most."""
 
-_REACHES: Final = {"exact": "exactly this", "kind": "this kind", "all": "more"}
 _WHERE: Final = {"index": "the index of requests", "log": "the log"}
 
 
@@ -113,8 +112,7 @@ def _rule_lines(rule: Mapping[str, Any] | None) -> Iterator[str]:
     yield ""
     yield f"{_shown(rule['text'])}:"
     yield f"  {_shown(json.dumps(rule['config'], ensure_ascii=False))}"
-    told = quoted(map(_shown, rule["lets_through"]), None)
-    yield f"  it also lets through: {told}" if told else "  it lets through none of the other calls that were tried"
+    yield f"  {lets_through(map(_shown, rule['lets_through']))}"
 
 
 def _asking_lines(asks: Mapping[str, Any]) -> Iterator[str]:
@@ -141,7 +139,7 @@ def _choice_lines(choice: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator
         *(["WIDE"] if choice["wide"] else []),
         *(["suggested by the agent"] if choice["suggested"] else []),
     ]
-    yield _REACHES[choice["reach"]] + (f" ({', '.join(marks)})" if marks else "")
+    yield REACHES[choice["reach"]] + (f" ({', '.join(marks)})" if marks else "")
     yield from (f"  {_shown(entry)}" for entry in choice["entries"])
     yield f"  {counted(choice, row)}"
     for one in choice["examples"]:

@@ -76,6 +76,12 @@ def listed(texts: Iterable[str]) -> str:
     return quoted(map(one_line, texts), None)
 
 
+def lets_through(texts: Iterable[str]) -> str:
+    """Return the other calls that a rule would let through, as a sentence."""
+    told = quoted(texts, None)
+    return f"it also lets through: {told}" if told else "it lets through none of the other calls that were tried"
+
+
 def result_lines(result: Result) -> list[str]:
     """Return the outcome of a request, or its pending state: who, when and why."""
     lines = [headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
@@ -127,5 +133,4 @@ def _cause(cause: Cause) -> str:
 
 def rule_text(rule: RuleRef) -> str:
     """Return a rule with the place where it stands."""
-    place = f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer
-    return f"rule `{rule.text}`" + (f" ({place})" if place else "")
+    return f"rule `{rule.text}`" + (f" ({rule.place})" if rule.place else "")

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from ledger.core.policy import RuleRef, Verdict
-from ledger.policy.matching import PathMatcher, exact_glob, ignore_glob, ignore_reaches, name_glob
+from ledger.policy.matching import PathMatcher, exact_glob, ignore_glob, ignore_reaches
 from ledger.policy.shell.model import Access, Analysis, ShellCommand, Wrapper, accesses
 from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import ANY_FILE, UNKNOWN_HOME, possible_roots, within
-from ledger.policy.toolrules.commands import BASH, WEB_FETCH, address_of, covers, reaches, reaches_host, touched
+from ledger.policy.toolrules.commands import BASH, covers, glob_takes, reaches, specifier_matches, touched
 from ledger.policy.toolrules.paths import (
     ACCESS_RULE,
     EDITORS,
@@ -22,7 +22,7 @@ from ledger.policy.toolrules.paths import (
     relative,
     split_root,
 )
-from ledger.policy.toolrules.rule import ToolRule, ToolRuleOptions, is_glob, may_allow, names_tool
+from ledger.policy.toolrules.rule import ToolRule, ToolRuleOptions, is_glob, names
 
 TOP_TIER = 2
 _STRICTEST_FIRST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW)
@@ -46,11 +46,6 @@ def tier(rule: ToolRule) -> int:
     if rule.specifier is not None:
         return TOP_TIER
     return 0 if is_glob(rule.tool) else 1
-
-
-def names(rule: ToolRule, tool: str) -> bool:
-    """Return whether a rule without specifier matches a tool; an allow must name it, or its server, literally."""
-    return names_tool(rule.tool, tool) and (rule.action is not Verdict.ALLOW or may_allow(rule.tool))
 
 
 def decide(rules: Iterable[ToolRule], matches: MatchesToolRule) -> TierDecision | None:
@@ -129,9 +124,6 @@ def units_of(analysis: Analysis) -> tuple[Unit, ...]:
 
 def _text(command: ShellCommand) -> str:
     return " ".join(command.text.split())
-
-
-_SUBAGENTS = frozenset({"Agent", "Task"})
 
 
 class Matching:
@@ -229,20 +221,9 @@ class Matching:
     # --- everything else
     def other_tool(self, rule: ToolRule, tool: str, value: Any) -> bool:
         """Return whether a rule matches another tool: a domain, a sub-agent, or `member:glob` (deny and ask)."""
-        if rule.specifier is None:
-            return names(rule, tool)
-        if rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS:
-            return False
-        if tool == WEB_FETCH:
-            return reaches_host(rule, address_of(value))
-        if not isinstance(value, Mapping):
-            return False
-        if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:
-            return True
-        member, _, wanted = rule.specifier.partition(":")
-        return rule.action is not Verdict.ALLOW and member in value and _has(value[member], wanted)
+        return names(rule, tool) if rule.specifier is None else specifier_matches(rule, tool, value, _has_member)
 
 
-def _has(value: Any, wanted: str) -> bool:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return name_glob(wanted)(text)
+def _has_member(specifier: str, value: Mapping[str, Any]) -> bool:
+    member, _, wanted = specifier.partition(":")
+    return member in value and glob_takes(wanted, value[member])

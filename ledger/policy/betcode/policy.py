@@ -18,12 +18,12 @@ from ledger.policy.betcode.match import (
     TierDecision,
     Unit,
     decide,
-    names,
     units_of,
 )
 from ledger.policy.dialect import FAITHFUL, WHOLE, AnswerEffects, ListedRule
 from ledger.policy.evaluations import NO_PATTERN, evaluated, joined_calls
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import command_of
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened, spellings
 from ledger.policy.shell.lexer import lex
@@ -35,7 +35,6 @@ from ledger.policy.toolrules.commands import (
     BASH,
     WEB_FETCH,
     GrantedRules,
-    command_of,
     covered_texts,
     grant_rule,
     has_wildcard,
@@ -58,7 +57,7 @@ from ledger.policy.toolrules.paths import (
     is_path_tool,
     path_of,
 )
-from ledger.policy.toolrules.rule import ToolRule, ToolRulePolicy
+from ledger.policy.toolrules.rule import ToolRule, ToolRulePolicy, names
 
 
 class BetCodeRules:

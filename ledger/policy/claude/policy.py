@@ -13,23 +13,24 @@ from ledger.core.policy import Call, Evaluation, Grant, Layer, Part, Policy, Pol
 from ledger.policy.claude.commands import ClaudeCommands, ClaudePlaces
 from ledger.policy.claude.lines import behind_wrappers, hardened_proposals, judge_line
 from ledger.policy.evaluations import NO_PATTERN, joined_calls
-from ledger.policy.matching import name_glob
+from ledger.policy.inputs import command_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.model import Access, Analysis
 from ledger.policy.spelled import readable_evaluation
 from ledger.policy.toolrules.commands import (
     BASH,
+    SUBAGENTS,
     UNREADABLE,
     WEB_FETCH,
     GrantedRules,
     address_of,
-    command_of,
+    glob_takes,
     grant_rule,
     host_of,
     inputs_of,
     is_unreadable,
-    reaches_host,
+    specifier_matches,
     texts_of,
 )
 from ledger.policy.toolrules.dialect import TOOL_RULES, ToolRuleDialect, ToolRuleNotation
@@ -49,7 +50,7 @@ from ledger.policy.toolrules.rule import (
     ToolRuleOptions,
     ToolRulePolicy,
     load_settings,
-    may_allow,
+    names,
     names_tool,
     parse_rule,
     settings_files,
@@ -83,7 +84,6 @@ _SETTINGS: Final = {
     "user": "userSettings", "project": "projectSettings", "local": "localSettings", "flag": "flagSettings",
     "managed": "policySettings",
 }  # fmt: skip
-_SUBAGENTS: Final = frozenset({"Agent", "Task"})
 DENIED_FILE: Final = "File is in a directory that is denied by your permission settings."
 
 
@@ -104,14 +104,7 @@ def whole_tool(rules: Sequence[ToolRule], action: Verdict, tool: str) -> tuple[R
 
     An allow with `*` counts only behind the literal name of a server.
     """
-    return tuple(
-        rule.ref
-        for rule in rules
-        if rule.specifier is None
-        and rule.action is action
-        and names_tool(rule.tool, tool)
-        and (action is not Verdict.ALLOW or may_allow(rule.tool))
-    )
+    return tuple(rule.ref for rule in rules if rule.specifier is None and rule.action is action and names(rule, tool))
 
 
 def has_member(specifier: str, value: Mapping[str, Any]) -> bool:
@@ -119,8 +112,7 @@ def has_member(specifier: str, value: Mapping[str, Any]) -> bool:
     member, colon, wanted = specifier.partition(":")
     if not colon or member not in value or member in ("command", "file_path", "notebook_path", "path", "url"):
         return False
-    given = value[member]
-    return name_glob(wanted)(str(given).lower() if isinstance(given, bool) else str(given))
+    return glob_takes(wanted, value[member])
 
 
 OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
@@ -301,11 +293,13 @@ class _Judge:
         for action in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
             whole = whole_tool(self.rules, action, tool)
             found = whole + tuple(
-                rule.ref for rule in self.rules if rule.action is action and self._matches(rule, tool, value)
+                rule.ref
+                for rule in self.rules
+                if rule.action is action and specifier_matches(rule, tool, value, has_member)
             )
             if action is Verdict.ALLOW and tool == WEB_FETCH and is_unreadable(value, self.rules):
                 return ToolVerdict(Verdict.ASK, reason=UNREADABLE)
-            if not found or (action is Verdict.ASK and tool in _SUBAGENTS and not whole):
+            if not found or (action is Verdict.ASK and tool in SUBAGENTS and not whole):
                 continue
             message = self._message(tool, value, found) if action is Verdict.DENY else None
             proposals = self._proposals(tool, value) if action is Verdict.ASK and tool == WEB_FETCH else ()
@@ -313,23 +307,11 @@ class _Judge:
         asks = tool not in UNASKED and not (tool == WEB_FETCH and host_of(value) in DOCUMENTATION)
         return self._rest(tool, self._proposals(tool, value), asks=asks, value=value)
 
-    def _matches(self, rule: ToolRule, tool: str, value: Any) -> bool:
-        """Return whether a specifier matches: a domain, a kind of sub-agent, or `member:glob` of the input."""
-        if rule.specifier is None or (rule.tool != tool and not {rule.tool, tool} <= _SUBAGENTS):
-            return False
-        if tool == WEB_FETCH:
-            return reaches_host(rule, address_of(value))
-        if not isinstance(value, Mapping):
-            return False
-        if tool in _SUBAGENTS and value.get("subagent_type") == rule.specifier:
-            return True
-        return rule.action is not Verdict.ALLOW and has_member(rule.specifier, value)
-
     def _message(self, tool: str, value: Any, rules: tuple[RuleRef, ...]) -> str:
         if tool == WEB_FETCH:
             return f"WebFetch denied access to domain:{host_of(value) or ', '.join(sorted(address_of(value).hosts))}."
         _, specifier = parse_rule(rules[0].text)
-        if specifier is not None and tool in _SUBAGENTS and ":" not in specifier:
+        if specifier is not None and tool in SUBAGENTS and ":" not in specifier:
             settings = _SETTINGS.get(rules[0].layer or "", "projectSettings")
             return f"Agent type '{specifier}' has been denied by permission rule 'Agent({specifier})' from {settings}."
         if specifier is not None:
@@ -350,7 +332,7 @@ class _Judge:
         def covers(rule: ToolRule) -> bool:
             if rule.specifier is None:
                 return names_tool(rule.tool, tool)
-            return self._matches(rule, tool, value) or (
+            return specifier_matches(rule, tool, value, has_member) or (
                 path is not None and governs(rule.tool, tool) and self.places.covers(rule, path)
             )
 

@@ -11,6 +11,7 @@ import msgspec
 from ledger.core.characters import code_of, is_visible
 from ledger.core.policy import Evaluation
 from ledger.policy.codelia.rule import SHELL, SKILL, canonical, normalise, skills_of
+from ledger.policy.inputs import command_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import spellings
 
@@ -86,8 +87,8 @@ class ConfirmRequest(msgspec.Struct, frozen=True):
 def confirm_request(tool: str, value: Any, evaluation: Evaluation) -> ConfirmRequest:
     """Return the confirm request for an evaluated call of a tool with this input."""
     tool = canonical(tool)
-    command = value.get("command") if tool == SHELL and isinstance(value, Mapping) else None
-    if isinstance(command, str):
+    command = command_of(value) if tool == SHELL else None
+    if command is not None:
         return confirm_command(command, evaluation.always, evaluation.reason)
     return confirm_call(tool, value, evaluation.always, evaluation.reason)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer, PolicySource
-from ledger.core.regular_files import private_file, read_regular
+from ledger.core.regular_files import keep_names, private_file, read_regular
 from ledger.policy.checks import NOWHERE, RuleOrigin, shown
 from ledger.policy.codelia.policy import CodeliaPolicy, not_allowed_yet, remembered_rules, same_rule
 from ledger.policy.codelia.rule import VERSION, read_config, read_layers, rule_text
@@ -209,15 +209,7 @@ def _replace(target: Path, content: bytes) -> None:
     with private_file(target) as file:
         os.fchmod(file.fileno(), mode)
         file.write(content)
-    _make_durable(target.parent)
-
-
-def _make_durable(folder: Path) -> None:
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(held)
-    finally:
-        os.close(held)
+    keep_names(target.parent)
 
 
 # --- the rules that a "remember" adds to the project's file, besides its grant (codelia.md 8)

@@ -42,6 +42,7 @@ from ledger.policy.codelia.rule import (
 )
 from ledger.policy.evaluations import NO_PATTERN, CompiledPolicy, evaluated, joined_calls
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import command_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.objections import worry
@@ -133,7 +134,7 @@ class CodeliaPolicy(CompiledPolicy):
         if tool != SHELL:
             always = tool_rules(tool, value, judge)
             return _evaluation(judge.tool(tool, value), tuple(map(rule_text, always)))
-        command = _command_of(value) or ""
+        command = command_of(value) or ""
         line = split(command)
         judged = judge.line(line)
         if not self._options.hardened:
@@ -160,11 +161,6 @@ def _inputs_of(call: Call) -> tuple[str, list[Any]]:
     tool = canonical(call.permission)
     member = {SHELL: "command", SKILL: "name"}.get(tool, "pattern")
     return tool, [{member: pattern} for pattern in call.patterns]
-
-
-def _command_of(value: Any) -> str | None:
-    command = value.get("command") if isinstance(value, dict) else None
-    return command if isinstance(command, str) else None
 
 
 def _evaluation(judged: CodeliaVerdict, always: tuple[str, ...]) -> Evaluation:

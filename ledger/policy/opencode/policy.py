@@ -33,6 +33,7 @@ from ledger.policy.dialect import (
 )
 from ledger.policy.evaluations import NO_PATTERN, CompiledPolicy, evaluated, joined
 from ledger.policy.facts import FileFacts
+from ledger.policy.inputs import command_of
 from ledger.policy.loader import disabled, load_rules, permission_of
 from ledger.policy.matching import normalise, wildcard_covers
 from ledger.policy.opencode.compiled import (
@@ -269,7 +270,8 @@ class OpenCodeJudging:
             judged = self.judge(request.patterns, request.always)
         elif request.permission != BASH:
             judged = self.tool()
-        elif (line := request.command or _command_of(call)) is None:
+        # The line that a caller's patterns were taken from, if the caller gives it.
+        elif (line := request.command or (command_of(call.input) if call.tool_name == BASH else None)) is None:
             judged = self._lines(request.patterns)
         else:
             analysis = analyse(line)
@@ -334,12 +336,6 @@ class OpenCodeJudging:
 
 
 OpenCodePolicy.judging = OpenCodeJudging
-
-
-def _command_of(call: Call) -> str | None:
-    """Return the line that a caller's patterns were taken from, if the caller gives it."""
-    command = call.input.get("command") if call.tool_name == BASH and isinstance(call.input, Mapping) else None
-    return command if isinstance(command, str) else None
 
 
 def _unknown_input(call: Call) -> Evaluation:

@@ -5,7 +5,7 @@ Commands are matched by words for deny and ask, narrowly for allow. In a host pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from ledger.core.policy import Call, Grant, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.evaluations import ReadGrants
-from ledger.policy.matching import STAR, Matcher, Star, compile_stars, compile_tokens, optional_tail
+from ledger.policy.matching import STAR, Matcher, Star, compile_stars, compile_tokens, name_glob, optional_tail
 from ledger.policy.shell.model import Access, ShellCommand, Word
 from ledger.policy.shell.tables import PROGRAMS
 from ledger.policy.toolrules.paths import EDITORS, PATH_FIELDS, READERS
@@ -39,12 +39,6 @@ def _input_of(tool: str, pattern: str) -> dict[str, str]:
         return {"url": pattern}
     field = PATH_FIELDS.get(tool, ("pattern",))[0]
     return {field: pattern}
-
-
-def command_of(value: Any) -> str | None:
-    """Return the command line of a Bash input; None if it has none."""
-    command = value.get("command") if isinstance(value, Mapping) else None
-    return command if isinstance(command, str) else None
 
 
 _HIDDEN_BLANK: Final = "\0"
@@ -99,7 +93,7 @@ def reaches(specifier: str, words: Sequence[str]) -> bool:
 
 def covers(specifier: str, command: ShellCommand) -> bool:
     """Return whether an allow specifier covers the whole command as written; no quote may hide the end of a word."""
-    texts = _texts(command.words)
+    texts = covered_texts(command)
     wanted = normal_specifier(specifier)
     return matcher(specifier)(texts[0]) if "*" in wanted else wanted in texts
 
@@ -209,6 +203,30 @@ def _matcher(specifier: str) -> Matcher:
     wanted = ascii_host(specifier.removeprefix(_DOMAIN_PREFIX).strip())
     head = (STAR,) if wanted.startswith("*") else ()
     return compile_tokens([*head, *(_IN_A_LABEL if one == "*" else one for one in wanted.lstrip("*"))])
+
+
+# --- every other tool
+SUBAGENTS: Final = frozenset({"Agent", "Task"})
+
+
+def specifier_matches(
+    rule: ToolRule, tool: str, value: Any, has_member: Callable[[str, Mapping[str, Any]], bool]
+) -> bool:
+    """Return whether a specifier matches: a domain, a kind of sub-agent, or (deny and ask) a member of the input."""
+    if rule.specifier is None or (rule.tool != tool and not {rule.tool, tool} <= SUBAGENTS):
+        return False
+    if tool == WEB_FETCH:
+        return reaches_host(rule, address_of(value))
+    if not isinstance(value, Mapping):
+        return False
+    if tool in SUBAGENTS and value.get("subagent_type") == rule.specifier:
+        return True
+    return rule.action is not Verdict.ALLOW and has_member(rule.specifier, value)
+
+
+def glob_takes(wanted: str, value: Any) -> bool:
+    """Return whether a glob matches a member of an input, as JSON writes it if it is a boolean."""
+    return name_glob(wanted)(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 # --- grants as rules

@@ -163,6 +163,11 @@ def may_allow(rule_tool: str) -> bool:
     return "*" not in rule_tool or _LITERAL_SERVER.match(rule_tool) is not None
 
 
+def names(rule: ToolRule, tool: str) -> bool:
+    """Return whether a rule without specifier matches a tool; an allow must name it, or its server, literally."""
+    return names_tool(rule.tool, tool) and (rule.action is not Verdict.ALLOW or may_allow(rule.tool))
+
+
 # --- files
 SECTION: Final = "permissions"
 USER_SETTINGS: Final = ".claude/settings.json"
