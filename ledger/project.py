@@ -94,16 +94,21 @@ class TakeUse(Value, kw_only=True, frozen=True):
 ProjectCommand = GrantInProject | RevokeInProject | TakeUse
 
 
-def decide_project(state: ProjectState, command: ProjectCommand, now_ms: int) -> tuple[Event, ...]:
-    """Return the events of a command; none when there is nothing to do. Raises UnknownGrantError.
-
-    `now_ms` is the writer's estimate of the server's clock; `until_ms` bounds a decision that depends on it.
-    """
+def require_readable_project(state: ProjectState) -> None:
+    """Raise NewerSchemaError for a project with events of a newer schema: no decision may rest on it."""
     if state.newer:
         raise NewerSchemaError(
             f"project `{state.project_id}` holds events of a newer version; upgrade this worker",
             project=state.project_id,
         )
+
+
+def decide_project(state: ProjectState, command: ProjectCommand, now_ms: int) -> tuple[Event, ...]:
+    """Return the events of a command; none when there is nothing to do. Raises UnknownGrantError.
+
+    `now_ms` is the writer's estimate of the server's clock; `until_ms` bounds a decision that depends on it.
+    """
+    require_readable_project(state)
     if isinstance(command, GrantInProject):
         return _grant(state, command, now_ms)
     if isinstance(command, TakeUse):

@@ -175,7 +175,7 @@ def _replied(event: events.Replied, at: _Context) -> str:
     if event.outcome in ("allowed", "denied"):
         patterns = detail.patterns if detail else ()
         kept = (
-            f", remembered for the {event.scope}{_bounded(event)}: {at.quoted(*patterns)}"
+            f", remembered for the {event.scope}{_bounded(event.bounds, wider=bool(event.wider))}: {at.quoted(*patterns)}"
             if event.scope and patterns
             else ""
         )
@@ -183,15 +183,10 @@ def _replied(event: events.Replied, at: _Context) -> str:
     return f"{who} rejected {what}{follows}{at.said(detail.message if detail else None)}"
 
 
-def _bounded(event: events.Replied) -> str:
-    bounds = event.bounds or events.GrantBounds()
-    lasting = "" if bounds.expires_in_ms is None else f" {_for(bounds.expires_in_ms)}"
-    uses = "" if bounds.uses is None else f", {_times(bounds.uses)}"
-    return f"{lasting}{uses}{', wider than offered' if event.wider else ''}"
-
-
-def _times(uses: int) -> str:
-    return "for 1 call" if uses == 1 else f"for {uses} calls"
+def _bounded(bounds: events.GrantBounds | None, *, wider: bool) -> str:
+    lasting = "" if bounds is None or bounds.expires_in_ms is None else f" {_for(bounds.expires_in_ms)}"
+    uses = "" if bounds is None or bounds.uses is None else f", for {bounds.uses} call{'s' if bounds.uses > 1 else ''}"
+    return f"{lasting}{uses}{', wider than offered' if wider else ''}"
 
 
 def _use_taken(event: events.UseTaken, at: _Context) -> str:
@@ -199,12 +194,10 @@ def _use_taken(event: events.UseTaken, at: _Context) -> str:
 
 
 def _granted(event: events.Granted, at: _Context) -> str:
-    lasting = "" if event.expires_in_ms is None else f" {_for(event.expires_in_ms)}"
-    uses = "" if event.uses is None else f", {_times(event.uses)}"
-    wider = ", wider than offered" if event.wider else ""
+    bounded = _bounded(events.GrantBounds(event.expires_in_ms, event.uses), wider=event.wider)
     pattern = f" {at.quoted(event.detail.pattern)}" if event.detail else ""
     reason = at.said(event.detail.reason if event.detail else None)
-    return f"{at.who} granted {event.permission}{pattern} to the {event.scope}{lasting}{uses}{wider}{reason}"
+    return f"{at.who} granted {event.permission}{pattern} to the {event.scope}{bounded}{reason}"
 
 
 def _revoked(event: events.Revoked, at: _Context) -> str:

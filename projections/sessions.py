@@ -16,12 +16,10 @@ import msgspec
 
 from ledger.client.grant_uses import used_field
 from ledger.core.codec import NewerEvent
-from ledger.core.errors import InputError
 from ledger.core.events import Agreed, Asked, Event, Granted, Replied
-from ledger.core.ids import check_id
+from ledger.core.ids import CURSOR_DIGITS, check_id, cursor_number, strange_cursor
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.places import ALL, field_of, parts_of, scope_of
-from ledger.log.surveys import CURSOR_DIGITS
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, SESSIONS_VIEW, USED_VIEW, USES_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
@@ -61,9 +59,9 @@ class Latest(NamedTuple):
     def of_cursor(cls, cursor: str) -> Latest:
         """Return the place of a cursor. Raises InputError."""
         ms, _, session = cursor.partition("-")
-        if not (ms.isascii() and ms.isdecimal() and len(ms) <= CURSOR_DIGITS and session):
-            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-        return cls(int(ms), check_id(session, "session id of the cursor"))
+        if not session:
+            raise strange_cursor(cursor)
+        return cls(cursor_number(ms, cursor), check_id(session, "session id of the cursor"))
 
 
 def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:

@@ -21,6 +21,7 @@ from ledger.core.ids import is_id
 from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, field_of, parts_of
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
+from ledger.log.streams import Streams
 from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.log.tail import entry_at
 from ledger.log.viewed import (
@@ -219,6 +220,12 @@ class Lookups:
         return f"; {what} whose id begins so: {named}{more}" if named else ""
 
 
+async def states_of(streams: Streams, sessions: Iterable[str]) -> Survey[SessionState]:
+    """Return sessions as of now, and those that cannot be read."""
+    keys = (StreamKey("session", one) for one in sessions)
+    return await survey(keys, lambda key: streams.session(key.id).as_of_now())
+
+
 def is_waiting(state: SessionState) -> bool:
     """Return whether a session has something that waits for a person."""
     return bool(state.pending) or state.lock_request is not None
@@ -275,7 +282,7 @@ class WaitingSessions:
     async def survey(self) -> Survey[SessionState]:
         """Return the current states, and the sessions that cannot be read."""
         due = await self._context.store.due(None, PENDING_SESSIONS_MAX)
-        found = await self._states_of(session_id for session_id, _ in due)
+        found = await states_of(self._context.streams, (session_id for session_id, _ in due))
         # The index of deadlines also has sessions with nothing but open claims.
         waiting = [state for state in found.rows if is_waiting(state)]
         return Survey(waiting, found.problems)
@@ -290,12 +297,6 @@ class WaitingSessions:
                 self._reported.add(problem)
                 log.warning("skipped: %s", problem.text)
         return found.rows
-
-    async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
-        streams = self._context.streams
-        return await survey(
-            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).as_of_now()
-        )
 
     async def cancel_of_token(self, token_id: str) -> None:
         """Cancel the pending requests of an access token that has ended."""
@@ -327,6 +328,6 @@ class WaitingSessions:
         known = await projects_of(self._context.store, due)
         # One that no projector has come to is read, whichever project it is of.
         wanted = [session for session in due if known.get(session, project) == project]
-        for state in self._read(await self._states_of(wanted)):
+        for state in self._read(await states_of(self._context.streams, wanted)):
             if state.pending and state.project == project and releases(state, everywhere=everywhere):
                 await self._handle_of(state.session_id).answers.release(everywhere=everywhere)

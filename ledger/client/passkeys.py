@@ -156,20 +156,16 @@ class PasskeyBook:
         settled = result.settled
         if settled is None or not (settled.request.demands or settled.proof):
             return
-        too_few = why_too_few(settled, settled.request.demands)
-        if too_few is not None:
-            raise DamageError(
-                f"request `{result.request_id}` is recorded as allowed by too few people: {too_few}; run verify",
-                request_id=result.request_id,
-                session=result.session,
-                agent="stop",
+        why, lacks = why_too_few(settled, settled.request.demands), "by too few people"
+        if why is None:
+            known = (await self._stream.refresh()).passkeys
+            why, lacks = (
+                why_unproven(state, settled, dict(known.items()), now=True),
+                "without a valid passkey signature",
             )
-        known = (await self._stream.refresh()).passkeys
-        why = why_unproven(state, settled, dict(known.items()), now=True)
         if why is not None:
             raise DamageError(
-                f"request `{result.request_id}` is recorded as allowed without a valid passkey signature: {why}; "
-                "run verify",
+                f"request `{result.request_id}` is recorded as allowed {lacks}: {why}; run verify",
                 request_id=result.request_id,
                 session=result.session,
                 agent="stop",

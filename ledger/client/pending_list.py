@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
-from ledger.client.lookups import PENDING_SESSIONS_MAX
+from ledger.client.lookups import PENDING_SESSIONS_MAX, states_of
 from ledger.client.results import Pending, pending_of
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
 from ledger.log.streams import Streams
-from ledger.log.surveys import Listed, ListPage, StreamProblem, Survey, Until, ViewPage, check_count, completed, survey
+from ledger.log.surveys import Listed, ListPage, StreamProblem, Until, ViewPage, check_count, completed
 from ledger.session.state import Request, SessionState
-from ledger.stores.port import StreamKey
 from ledger.stores.store import Store
 
 
@@ -39,7 +38,7 @@ class PendingList:
     async def pages(self, after: WaitingPlace | None, count: int) -> AsyncIterator[ListPage[Waiting]]:
         """Iterate over the requests after a place, in pages of about `count`. Raises StoreError."""
         unprojected = await self._unprojected()
-        read = await self._states(sorted(unprojected))
+        read = await states_of(self._streams, sorted(unprojected))
         waiting = (state for state in read.rows if not set(self._scopes).isdisjoint(scopes_of(state)))
         problems = await self._with_hints(read.problems)
         views = self._of_views(unprojected, after, count)
@@ -57,7 +56,7 @@ class PendingList:
         self, sessions: Iterable[str], after: WaitingPlace | None
     ) -> AsyncIterator[ListPage[Waiting]]:
         """Iterate over those of some sessions: one page. Raises StoreError."""
-        read = await self._states(sorted(set(sessions)))
+        read = await states_of(self._streams, sorted(set(sessions)))
         yield ListPage(sorted(_listed(read.rows, after), key=lambda one: one.order), read.problems, None)
 
     async def _unprojected(self) -> frozenset[str]:
@@ -96,19 +95,13 @@ class PendingList:
             named = {one.order: one for some in fields for one in map(WaitingPlace.of_field, some)}
             places = [named[order] for order in sorted(named)[:count]]
             wanted = [one for one in places if one.session not in unprojected]
-            read = await self._states(dict.fromkeys(one.session for one in wanted))
+            read = await states_of(self._streams, dict.fromkeys(one.session for one in wanted))
             is_last = len(places) < count
             until = None if is_last else Until(places[-1].order, places[-1].cursor)
             yield ViewPage(_still_pending(wanted, read.rows), read.problems, until)
             if is_last:
                 return
             after = places[-1]
-
-    async def _states(self, sessions: Iterable[str]) -> Survey[SessionState]:
-        streams = self._streams
-        return await survey(
-            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).as_of_now()
-        )
 
 
 def scopes_of(state: SessionState) -> list[str]:

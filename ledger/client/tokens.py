@@ -14,7 +14,7 @@ from ledger.core.access_events import Role, TokenUse
 from ledger.core.characters import person_key
 from ledger.core.errors import InputError, UnauthorizedError
 from ledger.core.events import Actor
-from ledger.core.ids import check_id, new_id
+from ledger.core.ids import check_id, new_id, strange_cursor
 from ledger.core.requests import check_folder, check_message, check_name
 from ledger.core.times import check_duration_ms, format_time
 from ledger.log.inboxes import TokenHolder, person_of
@@ -194,7 +194,7 @@ class Tokens:
             return found
         places = [number for number, token in enumerate(found) if token.token_id == cursor]
         if not places:
-            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+            raise strange_cursor(cursor)
         return found[places[0] + 1 :]
 
     async def until_over(self, token_id: str) -> None:

@@ -114,6 +114,22 @@ new_salt: Final = _Salts().next
 """Return a secret salt: 16 random bytes, in base64url."""
 
 
+CURSOR_DIGITS: Final = 15
+"""Digits of a time (ms) in the order of a list, and the most in a cursor."""
+
+
+def strange_cursor(cursor: str) -> InputError:
+    """Return the error for a text that is no cursor of ours."""
+    return InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+
+
+def cursor_number(text: str, cursor: str, digits: int = CURSOR_DIGITS) -> int:
+    """Return the number in a part of a cursor, or in all of it. Raises InputError."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        raise strange_cursor(cursor)
+    return int(text)
+
+
 def check_id(value: object, what: str) -> str:
     """Return a caller's id: 1 to 200 printable characters without white space. Raises InputError."""
     if not isinstance(value, str):

@@ -79,6 +79,15 @@ def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             _remove(unfinished)
 
 
+def keep_names(folder: str | os.PathLike[str]) -> None:
+    """Write the names in a folder to the disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _remove(path: str) -> None:
     try:
         os.unlink(path)  # noqa: PTH108 - as above

@@ -244,11 +244,10 @@ class ProjectFold(_Undated[ProjectState]):
         self._freezes = freezes
         self._masks = masks
 
+    evolve = staticmethod(evolve_project)
+
     def initial(self, key: StreamKey) -> ProjectState:
         return ProjectState(project_id=key.id)
-
-    def evolve(self, state: ProjectState, recorded: Recorded) -> ProjectState:
-        return evolve_project(state, recorded)
 
     def decide(self, state: ProjectState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
@@ -271,11 +270,10 @@ class ProjectFold(_Undated[ProjectState]):
 class RulesFold(_Undated[RulesState]):
     """The fold of a ruleset's stream."""
 
+    evolve = staticmethod(evolve_rules)
+
     def initial(self, key: StreamKey) -> RulesState:
         return RulesState(policy_digest=key.id)
-
-    def evolve(self, state: RulesState, recorded: Recorded) -> RulesState:
-        return evolve_rules(state, recorded)
 
     def decide(self, state: RulesState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
@@ -294,13 +292,8 @@ class AccessStreamFold(_Undated[S]):
         decide: Callable[[S, Any, int], tuple[Event, ...]],
         masks: Masks | None = None,
     ) -> None:
-        self._initial, self._evolve, self._decide, self._masks = initial, evolve, decide, masks
-
-    def initial(self, key: StreamKey) -> S:
-        return self._initial(key)
-
-    def evolve(self, state: S, recorded: Recorded) -> S:
-        return self._evolve(state, recorded)
+        self.initial, self.evolve = initial, evolve
+        self._decide, self._masks = decide, masks
 
     def decide(self, state: S, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from ledger.core.errors import InputError
-from ledger.core.ids import check_id
-from ledger.log.surveys import CURSOR_DIGITS
+from ledger.core.ids import CURSOR_DIGITS, check_id, cursor_number, strange_cursor
 from ledger.session.state import Request
 
 APPROVED_VIEW: Final = "approved"
@@ -89,8 +87,8 @@ class GrantPlace(NamedTuple):
         """Return the place of a cursor. Raises InputError."""
         ms, _, grant_id = cursor.partition("-")
         if not grant_id:
-            raise _not_handed_out(cursor)
-        return cls(_number(ms, cursor), check_id(grant_id, "grant id of the cursor"))
+            raise strange_cursor(cursor)
+        return cls(cursor_number(ms, cursor), check_id(grant_id, "grant id of the cursor"))
 
 
 class WaitingPlace(NamedTuple):
@@ -142,13 +140,13 @@ class WaitingPlace(NamedTuple):
         """Return the place of a cursor. Raises InputError."""
         parts = cursor.split("-", 3)
         if len(parts) != 4:
-            raise _not_handed_out(cursor)
+            raise strange_cursor(cursor)
         due, asked_ms, version, session = parts
         return cls(
-            None if due == _NEVER else _number(due, cursor),
-            _number(asked_ms, cursor),
+            None if due == _NEVER else cursor_number(due, cursor),
+            cursor_number(asked_ms, cursor),
             check_id(session, "session id of the cursor"),
-            _number(version, cursor),
+            cursor_number(version, cursor),
         )
 
 
@@ -159,13 +157,3 @@ def asked_ms_of(field: str) -> int:
 
 def _digits(number: int) -> str:
     return f"{number:0{CURSOR_DIGITS}d}"
-
-
-def _number(text: str, cursor: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= CURSOR_DIGITS):
-        raise _not_handed_out(cursor)
-    return int(text)
-
-
-def _not_handed_out(cursor: str) -> InputError:
-    return InputError(f"`{cursor[:40]}` is not a cursor that was handed out")

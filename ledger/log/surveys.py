@@ -96,10 +96,6 @@ def problem_of(key: StreamKey, error: DamageError) -> StreamProblem:
 
 R = TypeVar("R")
 
-CURSOR_DIGITS: Final = 15
-"""Digits of a time (ms) in the order of a list, and the most in a cursor."""
-
-
 LIST_COUNT: Final = 100
 LIST_COUNT_MAX: Final = 10_000
 """Rows of a page of a list, unless a caller says otherwise, and at most."""

@@ -28,7 +28,7 @@ from ledger.core.events import Event, Presence, Settings, Tier
 from ledger.core.grants import StandingGrant, Taker, earliest_expiry
 from ledger.core.standing import Standing
 from ledger.core.times import format_time
-from ledger.project import ProjectState
+from ledger.project import ProjectState, require_readable_project
 from ledger.session.commands import GivenReply, Live, OutdatedRulesError, PresenceWantedError, Repeat
 from ledger.session.state import HeldClaim, Request, SessionState, Settled
 from ledger.session.texts import describe_settled
@@ -94,11 +94,7 @@ def standing_grants(
     """Return the grants in force: the session's own, then its project's; used-up ones for a `taker` that holds a use."""
     if project is None:
         return Standing((state.grants,), now_ms, taker)
-    if project.newer:
-        raise NewerSchemaError(
-            f"project `{project.project_id}` holds events of a newer version; upgrade this worker",
-            project=project.project_id,
-        )
+    require_readable_project(project)
     return Standing((state.grants, project.grants), now_ms, taker)
 
 

@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ledger.core.errors import InDoubtError, InputError, LedgerError, SealedError
+from ledger.core.errors import InDoubtError, LedgerError, SealedError
 from ledger.core.events import Presence
 from ledger.core.freezes import EVERYTHING, reach_of
+from ledger.core.ids import cursor_number
 from ledger.core.limits import (
     CONFLICT_TAIL_COUNT,
     FEED_LENGTH_COUNT,
@@ -280,9 +281,7 @@ class MemoryStore:
         return StreamHead(entries[-1].position if entries else START)
 
     async def streams_page(self, cursor: str, count: int, *, sealed: bool = False) -> tuple[list[StreamKey], str]:
-        if cursor and not cursor.isdecimal():
-            raise InputError(f"`{cursor[:80]}` is not a cursor that was handed out")
-        keys, first = list(self._server.seals if sealed else self._server.streams), int(cursor or 0)
+        keys, first = list(self._server.seals if sealed else self._server.streams), cursor_number(cursor or "0", cursor)
         return keys[first : first + count], str(first + count) if first + count < len(keys) else ""
 
     async def now_ms(self) -> int:

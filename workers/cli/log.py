@@ -12,11 +12,11 @@ import click
 
 from ledger import DamageError, InputError
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.core.ids import check_id
+from ledger.core.ids import CURSOR_DIGITS, check_id, cursor_number
 from ledger.core.times import format_time
 from ledger.log.fresh_folds import fold_before
 from ledger.log.history import LoggedEvent, logged
-from ledger.log.surveys import CURSOR_DIGITS, StreamProblem, problem_of, survey
+from ledger.log.surveys import StreamProblem, problem_of, survey
 from ledger.log.tail import read_events, read_folds
 from ledger.session.state import in_order
 from ledger.stores.port import StreamKey
@@ -37,9 +37,7 @@ READ_COUNT: Final = 500
 def _parts_of(cursor: str) -> tuple[int, int, str]:
     """Return time (ms), version and session of a cursor. Raises InputError."""
     ms, version, session = (*cursor.split("-", 2), "", "")[:3]
-    if not all(one.isascii() and one.isdecimal() and len(one) <= CURSOR_DIGITS for one in (ms, version)):
-        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-    return int(ms), int(version), session
+    return cursor_number(ms, cursor), cursor_number(version, cursor), session
 
 
 class _Point(NamedTuple):

@@ -10,6 +10,7 @@ from ledger.access.state import Token
 from ledger.core.access_events import Role
 from ledger.core.errors import LedgerError
 from ledger.core.events import TOLD, Actor
+from ledger.core.ids import check_id
 from ledger.log.inboxes import InboxReach
 from ledger.session.state import SessionState
 
@@ -124,6 +125,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     def reaches_project(self, project: str) -> bool:
         """Return whether this principal may see facts about a whole project."""
         return self.bounds.covers_project(project)
+
+    def require_project(self, project: str) -> None:
+        """Raise ForbiddenError for a project beyond reach, InputError for what is no id."""
+        if not self.reaches_project(check_id(project, "project id")):
+            raise ForbiddenError(f"this token has no access to project `{project}`", projects=list(self.projects))
 
 
 LOCAL: Final = Principal(name="local", role="admin", brings_rules=True)

@@ -17,6 +17,7 @@ import msgspec
 
 from ledger.client.why import PastRequest, PastRequests
 from ledger.core.errors import InputError
+from ledger.core.ids import cursor_number
 from ledger.core.times import format_time, format_time_or_none, parse_duration, parse_moment, parse_time
 from ledger.session.state import SessionState
 from ledger.stores.secrets import deployment_secret
@@ -108,7 +109,7 @@ def parse_query(
         facts=tuple((FACTS[name], _fact(name, value)) for name, value in given.items() if name in FACTS),
         since_ms=_time(given.get("since"), now_ms, is_end=False),
         until_ms=_time(given.get("until"), now_ms, is_end=True),
-        before=None if cursor is None else _number(cursor),
+        before=None if cursor is None else min(cursor_number(cursor, cursor, ID_DIGITS), _NUMBER_MAX),
     )
 
 
@@ -159,12 +160,6 @@ def _time(value: str | None, now_ms: int, *, is_end: bool) -> int | None:
         ms = parse_duration(value, "until" if is_end else "since")
         return None if ms is None else now_ms - ms
     return parse_moment(value) if is_end else parse_time(value)
-
-
-def _number(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= ID_DIGITS):
-        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-    return min(int(cursor), _NUMBER_MAX)
 
 
 def _phrase(word: str) -> str:

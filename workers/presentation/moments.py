@@ -9,12 +9,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from ledger import Approved, InputError, Ledger, Pending
+from ledger import Approved, Ledger, Pending
 from ledger.client.results import pending_of, result_of, words_json
 from ledger.core.grants import StandingGrant
+from ledger.core.ids import cursor_number
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import Moment
-from ledger.log.surveys import CURSOR_DIGITS
 from ledger.session.decision import records_clients
 from ledger.session.open_claims import open_claims
 from ledger.session.state import Client, SessionState
@@ -34,11 +34,7 @@ async def online(ledger: Ledger, state: SessionState) -> list[Row] | None:
     known = state.clients
     since_ms = {one.client_id: known[one.client_id].since_ms for one in live.all() if one.client_id in known}
     return [
-        {
-            "client_id": one.client_id,
-            "name": one.name,
-            "since": format_time_or_none(since_ms.get(one.client_id)),
-        }
+        {"client_id": one.client_id, "name": one.name, "since": format_time_or_none(since_ms.get(one.client_id))}
         for one in live.all()
     ]
 
@@ -138,7 +134,7 @@ def moment_page(
 
     It costs by its length, not by the number of requests that were ever settled.
     """
-    before = None if after is None else _version_of(after)
+    before = None if after is None else cursor_number(after, after)
     ended = [
         one.request.request_id for one in islice(state.settled.newest(before), None if limit is None else limit + 1)
     ]
@@ -153,12 +149,6 @@ def moment_page(
     }
     cursor = str(state.settled[settled[0]].version) if is_cut else None
     return MomentPage(waiting, standing[:limit], settled, clients, counts, cursor)
-
-
-def _version_of(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= CURSOR_DIGITS):
-        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-    return int(cursor)
 
 
 def moment_json(

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from ledger.core.errors import ArchiveError, InputError
 from ledger.core.extras import require_extra
 from ledger.core.late_patterns import late_pattern
-from ledger.core.regular_files import open_regular, private_file
+from ledger.core.regular_files import keep_names, open_regular, private_file
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -142,7 +142,7 @@ class FolderBucket:
         try:
             path.unlink(missing_ok=True)
             if path.parent.is_dir():
-                _keep_folder(path.parent)
+                keep_names(path.parent)
         except OSError as error:
             raise ArchiveError(f"`{name}` could not be removed from the archive {self.url}: {_why(error)}") from error
 
@@ -163,7 +163,7 @@ class FolderBucket:
     def _keep_folders(self, folder: Path) -> None:
         """Write the folders themselves to the disk: a file without its name would be lost with the power."""
         for one in (folder, *folder.parents[: len(folder.relative_to(self._root).parts)]):
-            _keep_folder(one)
+            keep_names(one)
 
     def _get(self, name: str, start: int, length: int | None) -> bytes:
         try:
@@ -278,15 +278,6 @@ def _require_same(name: str, there: bytes, data: bytes) -> None:
     """Raise ArchiveError unless a file that is there already is the one that was to be written."""
     if there != data:
         raise ArchiveError(f"the archive has another file `{name}` already, and files are never changed")
-
-
-def _keep_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _why(error: OSError) -> str:

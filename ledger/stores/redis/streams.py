@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ledger.core.errors import InputError, LedgerError
+from ledger.core.errors import LedgerError
+from ledger.core.ids import strange_cursor
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import START, Entry, Foreign, Opening, Position, ShortStream, StreamInfo, StreamKey
 from ledger.stores.redis.commands import RetriedCommands
@@ -41,7 +42,7 @@ class _Cursor(NamedTuple):
             return cls()
         parts = text.split("/")
         if len(parts) != _PARTS_COUNT or not all(one.isdecimal() and len(one) <= _DIGITS_MAX for one in parts[::2]):
-            raise InputError(f"`{text[:80]}` is not a cursor that was handed out")
+            raise strange_cursor(text)
         return cls(int(parts[0]), parts[1], parts[2])
 
     def __str__(self) -> str:

@@ -324,11 +324,7 @@ class RequestTracker:
         return [action for held in found if held is not None for action in self._ghost(held)]
 
     def _ghost(self, held: TrackedRequest) -> list[Action]:
-        stage, held.stage = held.stage, "over"
-        if stage != "judging":
-            return []
-        reason = "the agent was stopped while it waited"
-        return [Withdraw(held.asked.session, held.asked.request_id, "asker_gave_up", reason)]
+        return self._over(held, "asker_gave_up", "the agent was stopped while it waited")
 
     def listed(
         self,
@@ -363,11 +359,13 @@ class RequestTracker:
         return actions
 
     def _gone(self, held: TrackedRequest) -> list[Action]:
-        stage, held.stage = held.stage, "over"
-        if stage != "judging":
-            return []
         reason = "opencode no longer has it: its process ended, or it was answered there unseen"
-        return [Withdraw(held.asked.session, held.asked.request_id, "asker_died", reason)]
+        return self._over(held, "asker_died", reason)
+
+    def _over(self, held: TrackedRequest, cause: Cause, reason: str) -> list[Action]:
+        """End a request, and withdraw it if it waits for a verdict."""
+        stage, held.stage = held.stage, "over"
+        return [Withdraw(held.asked.session, held.asked.request_id, cause, reason)] if stage == "judging" else []
 
     def died(self) -> list[Action]:
         """End all requests that wait for a verdict: OpenCode's process has ended."""

@@ -24,7 +24,7 @@ from workers.gateway.bodies import GrantBody
 from workers.gateway.descriptions import Row
 from workers.gateway.gateway import Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.inboxes import problem_rows
-from workers.gateway.principals import ForbiddenError, Principal
+from workers.gateway.principals import Principal
 from workers.gateway.settings import PAGE_COUNT_MAX
 
 PAGES_COUNT: Final = 3
@@ -96,7 +96,7 @@ async def list_grants(
     if session is not None:
         found = await (await gateway.session(session, principal)).approved()
     elif project is not None:
-        _require_project(principal, project)
+        principal.require_project(project)
         found = await gateway.ledger.approved_in_project(project)
     else:
         return await find_grants(gateway, principal, cursor, limit)
@@ -127,7 +127,7 @@ async def create_grant(
             "actor": principal.actor,
         }
         if data.project is not None:
-            _require_project(principal, data.project)
+            principal.require_project(data.project)
             made.append(await gateway.ledger.grant_in_project(data.project, data.permission, pattern, **more))
         else:
             session = await gateway.session(str(data.session), principal)
@@ -163,11 +163,6 @@ async def _in_reach(gateway: Gateway, principal: Principal, grant: str) -> Strea
     if not reaches:
         raise UnknownGrantError(f"there is no grant `{grant}`", grant_id=grant)
     return key
-
-
-def _require_project(principal: Principal, project: str) -> None:
-    if not principal.reaches_project(check_id(project, "project id")):
-        raise ForbiddenError(f"this token has no access to project `{project}`", projects=list(principal.projects))
 
 
 async def _reaches_session(gateway: Gateway, principal: Principal, session: str) -> bool:

@@ -10,7 +10,6 @@ from litestar.params import JSONBody
 
 from ledger.core.errors import InputError
 from ledger.core.freezes import Freeze
-from ledger.core.ids import check_id
 from workers.gateway.bodies import FreezeBody
 from workers.gateway.descriptions import Row
 from workers.gateway.gateway import OptionalText, TheGateway, ThePrincipal
@@ -111,5 +110,4 @@ def _require_reach(principal: Principal, project: str | None) -> None:
                 projects=list(principal.projects),
             )
         return
-    if not principal.reaches_project(check_id(project, "project id")):
-        raise ForbiddenError(f"this token has no access to project `{project}`", projects=list(principal.projects))
+    principal.require_project(project)
