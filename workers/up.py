@@ -70,6 +70,7 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
             watched_history(ledger.store, place),
             registered(place.data_folder, place.described(), wanted.started_by) as registration,
         ):
+            await _check_index(ledger)
             listeners = [stack.enter_context(closing(one)) for one in (_listeners(place, wanted) if serves else ())]
             say("permission-ledger is up")
             say("")
@@ -79,7 +80,7 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
             if serves:
                 say(f"  deadlines  {_timeouts(wanted).described()}, where a session states none")
             running = _Running(ledger, place, wanted, listeners, registration, say)
-            await running.until(stop, await _names(ledger, wanted, serves=serves, say=say))
+            await running.until(stop, _names(wanted, serves=serves))
     say("permission-ledger is down")
 
 
@@ -127,16 +128,10 @@ def _listeners(place: LedgerPlace, wanted: UpOptions) -> list[socket.socket]:
     return gateway_sockets(place.folder, wanted.listen)
 
 
-async def _names(ledger: Ledger, wanted: UpOptions, *, serves: bool, say: Say) -> dict[str, list[str]]:
+def _names(wanted: UpOptions, *, serves: bool) -> dict[str, list[str]]:
     """Return the command line of each worker by its name, but for the gateway's sockets."""
     names = {"expiry": ["worker", "expiry"], "projector": ["worker", "projector"]}
-    foreign = await _foreign_index(ledger)
-    if foreign is None:
-        names["indexer"] = ["worker", "indexer", "--standby"]
-    else:
-        text = f"`{foreign}` is the index of another ledger; name another file by PERMISSION_LEDGER_SEARCH"
-        say(f"  indexer    not started: {text}")
-        log.warning("search is not kept up to date: %s", text)
+    names["indexer"] = ["worker", "indexer", "--standby"]
     if wanted.archive is not None:
         older = () if wanted.archive_older_than is None else ("--older-than", wanted.archive_older_than)
         names["archiver"] = ["worker", "archiver", "--to", wanted.archive, *older]
@@ -147,15 +142,16 @@ async def _names(ledger: Ledger, wanted: UpOptions, *, serves: bool, say: Say) -
     return names
 
 
-async def _foreign_index(ledger: Ledger) -> Path | None:
-    """Return the index of requests if it is that of another ledger."""
+async def _check_index(ledger: Ledger) -> None:
+    """Refuse at once an index that the indexer would refuse at every restart. Raises InputError."""
     from workers.indexer.reader import IndexReader, deployment_of  # noqa: PLC0415 - slow to import
     from workers.indexer.schema import default_file  # noqa: PLC0415 - as above
 
-    with suppress(SetupError), closing(IndexReader(default_file())) as index:
-        if index.deployment not in ("", await deployment_of(ledger.store)):
-            return index.path
-    return None
+    ours = await deployment_of(ledger.store)
+    with suppress(SetupError), closing(IndexReader(default_file(ours))) as index:
+        if index.deployment not in ("", ours):
+            text = f"`{index.path}` is the index of another ledger; name another file by PERMISSION_LEDGER_SEARCH"
+            raise InputError(text)
 
 
 class _Running(NamedTuple):

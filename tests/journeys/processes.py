@@ -36,11 +36,13 @@ def is_alive(pid: int) -> bool:
 class Process:
     """A Python process in a session of its own, whose output is read continuously."""
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: dict[str, str] | None = None, folder: Path = ROOT
+    ) -> None:
         ours = environment_without_settings()
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
-            cwd=ROOT,
+            cwd=folder,
             env={**ours, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

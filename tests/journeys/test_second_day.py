@@ -1,4 +1,4 @@
-"""README and the first hour, walked twice by one person, in two projects, with a reboot of the machine between."""
+"""README, the first hour and a team's set-up, walked twice by one person, in two projects, with a reboot between."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ledger.stores.embedded import stop
 from ledger.stores.embedded.folder import DataFolder
 from tests.journeys.newcomers import README, Newcomer, blocks, phone_in_hand
 from tests.journeys.processes import is_alive
+from tests.journeys.team import Team
+from tests.support.command_line import CommandLine
+from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from workers.runtime import background
 
@@ -48,27 +51,50 @@ def reboot(person: Newcomer) -> None:
     running = [state.process, *state.workers.values(), *([] if server is None else [server])]
     for pid in running:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_alive, running)), "all processes to end")
+    wait_until(lambda: not background.is_up(person.data), "all processes to end")
+    wait_until(lambda: server is None or not is_alive(server), "the server to end")
 
 
+def walk(person: Newcomer) -> list[str]:
+    """Walk README and the first hour; return the sessions that they made."""
+    with phone_in_hand() as phone:
+        made = [walk_readme(person), person.first_hour(phone)]
+    assert person.run("status", "--json", code=0).row["ready"]
+    wait_until(lambda: made[1] in person.run("search", "push", "--json").out, "the search of what was asked")
+    return made
+
+
+def logs(line: CommandLine, sessions: list[str]) -> dict[str, str]:
+    return {name: line("log", name, "--json", code=0).out for name in sessions}
+
+
+@pytest.mark.timeout(600)
 def test_two_walks_in_two_projects_and_a_reboot_between_them(tmp_path: Path) -> None:
     home = tmp_path / "ann"
-    shop = Newcomer(home, "shop")
+    shop, server = Newcomer(home, "shop"), RealServer(tmp_path / "server")
+    server.start()
     try:
-        with phone_in_hand() as phone:
-            first = [walk_readme(shop), shop.first_hour(phone)]
-        assert shop.run("status", "--json", code=0).row["ready"]
-        before = {name: shop.run("log", name, "--json", code=0).out for name in first}
-        reboot(shop)
+        first, teams = walk(shop), Team(shop, server.url)
+        shop.run("down", code=0)
+        with teams.up() as whole:
+            of_team = [teams.walk(whole)]
+            before = logs(shop.run, first), logs(teams.run, of_team)
+            reboot(shop)
+        server.kill9()
         assert shop.run("status", code=8).out == "permission-ledger is not running\n"
+        server.start()
+
         till = Newcomer(home, "till")
-        with phone_in_hand() as phone:
-            second = [walk_readme(till), till.first_hour(phone)]
-        assert not set(first) & set(second)
-        assert {name: till.run("log", name, "--json", code=0).out for name in first} == before, "all of it is there"
-        assert "git push" in till.run("search", "push", code=0).out
-        till.run("verify", "--all", code=0)
+        second, teams = walk(till), Team(till, server.url)
         till.run("down", code=0)
+        with teams.up() as whole:
+            second.append(teams.walk(whole))
+            assert whole.end() == 0
+        assert not {*first, *of_team} & set(second)
+        assert (logs(till.run, first), logs(teams.run, of_team)) == before, "all of it is there"
+        for line in (till.run, teams.run):
+            line("verify", "--all", code=0)
     finally:
         shop.run("down")
         stop(shop.data)
+        server.remove()

@@ -19,6 +19,7 @@ from ledger.stores.embedded.errors import EmbeddedServerError
 from tests.journeys.processes import is_alive
 from tests.support.command_line import CommandLine, Ran
 from tests.support.processes import free_port
+from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 from workers.runtime import background
 from workers.runtime.background import AlreadyUpError, UpState, read_state, registered
@@ -124,6 +125,16 @@ def test_a_port_in_use_is_told_with_the_code_of_the_failure(machine: Machine) ->
     assert f"error: cannot listen on `127.0.0.1:{port}`: Address already in use" in ran.err
     assert ran.err.endswith(f"permission-ledger did not start; its log is `{machine.folder}/up.log`\n")
     assert machine.run("status").code == 8
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_one_of_another_server_is_not_the_one_that_is_wanted(machine: Machine, server: RealServer) -> None:
+    machine.up("--listen", "none")
+    ran = machine.up("--listen", "none", "--url", server.url, code=12)
+    assert f"error: an `up` runs already with another server: `{machine.state.server}`\n" in ran.err
+    assert "hint: `permission-ledger down` ends it" in ran.err
+    machine.run("down", code=0)
 
 
 def test_wrong_options_are_told_before_anything_starts(machine: Machine) -> None:

@@ -129,10 +129,9 @@ def _notifier(*, config: Path) -> Work:
 @click.option("--standby", is_flag=True, help="While another indexer writes the file, wait, and take over after it.")
 def _indexer(*, file: Path | None, standby: bool) -> Work:
     """Keep an index of requests, in which `search` and the gateway find them by words, people, projects and more."""
-    from workers.indexer.schema import default_file  # noqa: PLC0415 - slow to import
-    from workers.indexer.worker import work_of  # noqa: PLC0415 - as above
+    from workers.indexer.worker import work_of  # noqa: PLC0415 - slow to import
 
-    return work_of(file or default_file(), waits=standby)
+    return work_of(file, waits=standby)
 
 
 @_worker_command("archiver", "", " --older-than 90d --every 6h --log-level info")

@@ -189,7 +189,7 @@ index_file_option: Final = click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The index (default: PERMISSION_LEDGER_SEARCH, else search.sqlite in the data folder).",
+    help="The index (default: PERMISSION_LEDGER_SEARCH, else one for each ledger in the data folder).",
 )
 
 JOBS_MAX: Final = 64

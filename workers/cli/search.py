@@ -87,8 +87,9 @@ async def search(
     worker indexer` keeps the index; stderr says how far it is behind the log.
     """
     query = parse_query(" ".join(text), conditions, now_ms=await ledger.store.now_ms(), cursor=after)
-    with closing(IndexReader(file or default_file())) as index:
-        if index.deployment not in ("", await deployment_of(ledger.store)):
+    ours = await deployment_of(ledger.store)
+    with closing(IndexReader(file or default_file(ours))) as index:
+        if index.deployment not in ("", ours):
             raise InputError(f"`{index.path}` is the index of another ledger; name another one with --file")
         lag = await lag_of(ledger.store, index)
         shown = await print_pages(output, _rows(index, query, limit), limit, COLUMNS, _cells)
@@ -180,9 +181,10 @@ async def _past_requests(ledger: Ledger, session: Session, file: Path | None) ->
 
 async def _indexed(ledger: Ledger, state: SessionState, since_ms: int, file: Path | None) -> PastRequests | None:
     """Return what the index has; None without a whole index of this ledger. A named file that is none is an error."""
+    ours = await deployment_of(ledger.store)
     try:
-        with closing(IndexReader(file or default_file())) as index:
-            if not index.is_whole or index.deployment != await deployment_of(ledger.store):
+        with closing(IndexReader(file or default_file(ours))) as index:
+            if not index.is_whole or index.deployment != ours:
                 return None
             return asked_in_index(index, state, since_ms=since_ms, count=LOOKED_AT_COUNT, may_see=lambda *_: True)
     except SetupError:

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 
 import click
 
+from ledger.core.errors import SetupError
 from ledger.core.times import SECOND_MS, format_duration, format_time
 from ledger.stores.embedded.folder import log_tail
 from workers.cli.base import command, run_async
@@ -123,6 +124,9 @@ def _absolute_socket(text: str) -> str:
 async def _in_background(place: LedgerPlace, words: list[str], *, as_service: bool) -> int:
     folder = place.data_folder
     state = await background.wait_ready(folder)
+    if state is not None and not as_service and state.server != place.described():
+        text = f"an `up` runs already with another server: `{state.server}`"
+        raise SetupError(text, hint="`permission-ledger down` ends it")
     if state is not None and not (as_service and state.started_by != "terminal"):
         code = await _tell_up(place, state, "permission-ledger is up already")
         talk("hint: `permission-ledger down` ends it, for other options")

@@ -32,7 +32,6 @@ from workers.gateway.quotas import Quotas
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, SIGN_IN_LINK_MINUTES, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
-from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
 from workers.webpush.services import PushServices, check_contact
@@ -185,7 +184,6 @@ def _settings(
         proxy=identity[1],
         quotas=Quotas.read(wanted.quotas),
         reads_kept_ms=_reads_kept_ms(wanted),
-        index_file=default_file(),
         push_contact=None if wanted.push_contact is None else check_contact(wanted.push_contact),
         push_services=wanted.push_services,
     )

@@ -28,7 +28,7 @@ from workers.indexer.reader import (
     deployment_of,
     lag_of,
 )
-from workers.indexer.schema import FactKind, NoIndexError
+from workers.indexer.schema import FactKind, NoIndexError, default_file
 from workers.projector import CatchingUp
 
 LOOK_EVERY_SECONDS: Final = 1.0
@@ -128,10 +128,8 @@ class RequestSearch:
 
     def _open(self, deployment: str) -> IndexReader:
         """Open the index; callers are not told where it lies."""
-        if self._file is None:
-            raise _no_index()
         try:
-            index = IndexReader(self._file)
+            index = IndexReader(self._file or default_file(deployment))
         except (NoIndexError, InputError) as error:
             log.debug("no search: %s", error)
             raise _no_index() from error

@@ -43,7 +43,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     brings no rules states no longer life of approvals. `hosts` are further accepted names, or addresses with
     their scheme. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
     without tokens: only ever on this machine's own addresses.
-    `link_answers` is the longest-lasting answer that an answer link may give. `index_file` is the index of requests.
+    `link_answers` is the longest-lasting answer that an answer link may give. `index_file` is the index of requests, None the default one.
     `names_in_metrics`: metrics name the people who answer.
     `push_contact` is the e-mail address in push messages, which are off without it; `push_services` are further ones.
     """

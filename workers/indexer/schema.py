@@ -47,7 +47,6 @@ TIME_BITS: Final = 21
 VERSION_BITS: Final = 11
 """Those of them that are of the version of the ask."""
 
-FILE_NAME: Final = "search.sqlite"
 FILE_VARIABLE: Final = "PERMISSION_LEDGER_SEARCH"
 
 BUSY_MS: Final = 5000
@@ -99,10 +98,10 @@ CREATE VIRTUAL TABLE texts USING fts5 (
 """
 
 
-def default_file() -> Path:
-    """Return the index that commands use: `PERMISSION_LEDGER_SEARCH`, else `search.sqlite` in the data folder."""
+def default_file(deployment: str) -> Path:
+    """Return the index that commands use: `PERMISSION_LEDGER_SEARCH`, else one of this deployment in the data folder."""
     named = os.environ.get(FILE_VARIABLE)
-    return Path(named) if named else default_home() / FILE_NAME
+    return Path(named) if named else default_home() / f"search-{deployment[:12]}.sqlite"
 
 
 def open_to_write(path: Path) -> tuple[sqlite3.Connection, bool]:

@@ -26,6 +26,7 @@ from ledger.stores.store import KEYS_AT_ONCE_COUNT, Store
 from projections.search_rows import ContentGone, SearchChange, search_change
 from workers.indexer.file import DEPLOYMENT, NO_HEAD, WALK, WHOLE, IndexedHead, IndexFile, SessionStep
 from workers.indexer.reader import LINES_AT_ONCE_COUNT, NO_GROUP, deployment_of
+from workers.indexer.schema import default_file
 from workers.runtime.consumer import Consumer, Pause
 from workers.runtime.process import Work
 
@@ -126,11 +127,12 @@ STANDBY_SECONDS: Final = 5.0
 
 
 def work_of(
-    file: Path, pace: IndexPace | None = None, ready: Callable[[], None] = lambda: None, *, waits: bool = False
+    named: Path | None, pace: IndexPace | None = None, ready: Callable[[], None] = lambda: None, *, waits: bool = False
 ) -> Work:
-    """Return the work of an indexer on a file. `waits`: until no other indexer writes it."""
+    """Return the work of an indexer on a file, or the default one. `waits`: until no other indexer writes it."""
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
+        file = named or default_file(await deployment_of(ledger.store))
         while waits and IndexFile.is_written(file) and not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), STANDBY_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,22 @@ def test_the_index_of_another_ledger_is_refused(searching: CommandLine, server_w
         assert interrupted(worker).code == 0
     file = searching.environment["PERMISSION_LEDGER_SEARCH"]
     assert "is the index of another ledger" in server_without_file("search", "--file", file, code=12).err
+    refused = server_without_file("up", "--listen", "none", code=12, PERMISSION_LEDGER_SEARCH=file)
+    assert "is the index of another ledger; name another file by PERMISSION_LEDGER_SEARCH" in refused.err
+
+
+def _found(ledger: CommandLine) -> str:
+    return ledger("search", "push", "--json").out
+
+
+@pytest.mark.slow
+def test_each_ledger_that_a_person_uses_has_an_index_of_its_own(
+    ledger: CommandLine, server_without_file: CommandLine, tmp_path: Path
+) -> None:
+    for number, line in enumerate((ledger, server_without_file), 1):
+        line.environment["PERMISSION_LEDGER_HOME"] = str(tmp_path)
+        line("ask", f"ses_{number}", "bash", "git push", "--no-wait", code=7)
+        with line.started("worker", "indexer") as worker:
+            wait_until(partial(_found, line), "what was asked")
+            assert interrupted(worker).code == 0
+        assert [row["session"] for row in line("search", "push", "--json", code=0).rows] == [f"ses_{number}"]
