@@ -49,6 +49,12 @@ _CHECKS: Final = late_pattern(
     r"(?:[:_-](?:all|build|check|ci|coverage|e2e|fast|fix|format|integration|js|lint|test|tests|ts|types|unit|watch))*"
 )
 """Names of tasks that build or check; any other task (`deploy`) may do anything."""
+_PLAIN_WORDS: Final = late_pattern(
+    r"--(?:check|ci|coverage|exact|fix|ignored|include-ignored|nocapture|passWithNoTests|quiet|run|runInBand|show-output"
+    r"|silent|verbose|watch(?:All)?=false|(?:test-threads|maxWorkers)=\d+)|-[ADW]|warnings|clippy::\w+"
+    r"|(?:\w[\w.-]*/)*\w[\w.-]*\.(?:test|spec)\.[cm]?[jt]sx?"
+)
+"""Words for the unknown tool of a task that builds or checks; any other word may make it do anything."""
 _SHOW_ALONE: Final = frozenset({"env", "set", "alias", "export"})  # without words they show what is set
 _CHANGES_ALL: Final = frozenset({"mv", "ln"})
 """Programs that move each operand, or make another name of it, by which a later command may change it."""
@@ -261,6 +267,8 @@ def _written(form: NormalForm, place: CallPlace, effect: CallEffect) -> Iterator
         if is_changed or (form.edits and operand.kind is OperandKind.READ):
             yield place.of_change(operand.text) if operand.is_known else WORST
         elif (operand.kind is OperandKind.TASK and not _CHECKS.fullmatch(operand.text)) or (
-            operand.kind in (OperandKind.PROGRAM, OperandKind.WORDS) and form.inner is None
+            operand.kind in (OperandKind.PROGRAM, OperandKind.WORDS)
+            and form.inner is None
+            and not _PLAIN_WORDS.fullmatch(operand.text)
         ):
             yield WORST

@@ -165,6 +165,13 @@ terraform workspace select x
 . venv/bin/activate
 bundle list
 rails routes
+cargo test --workspace -- --nocapture
+cargo clippy --all-targets -- -D warnings
+cargo fmt --all -- --check
+npm run lint -- --fix
+npm test -- --watch=false src/a.test.ts
+git push --dry-run
+python -m unittest discover
 """,
     "changes_elsewhere": """
 git push
@@ -346,6 +353,14 @@ coverage erase --data-file=src/a.py
 tsup --clean -d src
 mix deps.get
 cargo llvm-cov run
+npm test -- ../a.test.ts
+npm test -- /a.test.ts
+npm run build -- --outDir src
+npm run deploy -- --check
+cargo test -- --logfile /etc/x
+cargo run -- --check
+git push --dry-run --force
+git push --dry-run --no-dry-run --force
 """,
 }
 
