@@ -357,6 +357,7 @@ npm test -- ../a.test.ts
 npm test -- /a.test.ts
 npm run build -- --outDir src
 npm run deploy -- --check
+helm install x https://example.org/x.tgz
 cargo test -- --logfile /etc/x
 cargo run -- --check
 git push --dry-run --force
