@@ -221,8 +221,7 @@ def status(*, url: str | None, home: Path | None, as_json: bool) -> int | None:
 
 async def _show_status(place: LedgerPlace, output: CommandOutput) -> int:
     folder, installed = place.data_folder, service.installed()
-    state = background.read_state(folder)
-    unit = None if installed is None else str(installed)
+    state, unit = background.read_state(folder), None if installed is None else str(installed)
     if state is None:
         starting = background.is_up(folder)
         said = "permission-ledger is starting" if starting else "permission-ledger is not running"
