@@ -16,12 +16,12 @@ from tests.house.sources import PACKAGES, files, text_of
 PAGE: Final = text_of("docs/contributing/specs.md")
 SPECIFICATIONS: Final = r"(?:opencode-zh|opencode|brutus|betcode|codelia)\.md"
 SECTIONS: Final = re.findall(rf"^## ({SPECIFICATIONS})$(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
-ROW: Final = re.compile(r'^\| ([^|]+) \| <a id="([a-z0-9-]+)"></a>\S', re.MULTILINE)
+ROW: Final = re.compile(r'^- \*\*(.+?)\*\*: <a id="([a-z0-9-]+)"></a>\S', re.MULTILINE)
 RULE: Final = re.compile(r'^- <a id="([a-z0-9-]+)"></a>\*\*(.+?)\*\*: \S', re.MULTILINE)
 
 
 def title_of(heading: str) -> str:
-    """Return how the code cites a heading of a table: by its number, else by its words without what is in parentheses."""
+    """Return how the code cites a heading of a list: by its number, else by its words without what is in parentheses."""
     number = re.match(r"(\d[\d.]*?)\.? ", heading)
     return number[1] if number else re.sub(r" \(.*\)$", "", heading)
 

@@ -28,44 +28,37 @@ TEST: Final = "`tests/"
 
 
 class Row(NamedTuple):
-    """One line of a table: its page and section, its name, and its other cells."""
+    """One line of a list: its page and section, its name, its words, and the modules and tests behind it."""
 
     page: str
     section: str
     name: str
-    cells: tuple[str, ...]
+    words: str
+    items: list[str]
 
     @property
     def modules(self) -> list[str]:
-        return [item for item in self._items() if item.startswith("`") and not item.startswith(TEST)]
+        return [item for item in self.items if item.startswith("`") and not item.startswith(TEST)]
 
     @property
     def planned(self) -> list[str]:
-        return [item for item in self._items() if item.startswith("planned: ")]
+        return [item for item in self.items if item.startswith("planned: ")]
 
     @property
     def tests(self) -> list[str]:
-        return [item.strip("`") for item in self._items() if item.startswith(TEST)]
-
-    def _items(self) -> list[str]:
-        return self.cells[-1].split("<br>")
+        return [item.strip("`") for item in self.items if item.startswith(TEST)]
 
 
 def rows(page: str, text: str) -> Iterator[Row]:
-    """Return all lines of all tables that have the column `kept by`: modules, and the tests that hold them."""
+    """Return all lines of lists that end with modules and tests, each behind a `<br>`."""
     section = ""
-    counts = False
     for line in text.splitlines():
         if line.startswith("## "):
-            section, counts = line.removeprefix("## "), False
-        elif not line.startswith("|"):
-            counts = False
-        else:
-            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-            if "kept by" in cells:
-                counts = True
-            elif counts and not set(name) <= set("-"):
-                yield Row(page, section, name, tuple(cells))
+            section = line.removeprefix("## ")
+        elif line.startswith("- ") and "<br>" in line:
+            words, *items = line.removeprefix("- ").split("<br>")
+            named = re.match(r"\*\*(.+?)\*\*: ", words)
+            yield Row(page, section, named[1] if named else words, words, items)
 
 
 SPECS: Final = list(rows("specs.md", SPECS_PAGE))
@@ -113,7 +106,7 @@ def test_every_heading_of_a_specification_is_listed_once_in_its_order(spec: str)
     assert f"*{HEADINGS[spec]['title']}*" in SPECS_PAGE
 
 
-def test_no_table_is_of_anything_but_the_five_specifications() -> None:
+def test_no_list_is_of_anything_but_the_five_specifications() -> None:
     assert list(dict.fromkeys(row.section for row in SPECS)) == list(HEADINGS)
     assert len(HEADINGS) == 5
 
@@ -125,12 +118,10 @@ def test_both_pages_have_rows() -> None:
 
 @every("row", EVERY, ids=named)
 def test_a_row_says_where_it_is_kept_and_by_what(row: Row) -> None:
-    assert len(row.cells) == (2 if row.page == "specs.md" else 1)
-    assert all(row.cells)
-    items = row.cells[-1].split("<br>")
+    assert row.words
     tests = [f"`{test}`" for test in row.tests]
-    assert [item for item in items if item not in [*row.modules, *row.planned, *tests, NOTHING]] == []
-    assert (items == [NOTHING]) == (not row.modules and not row.planned)
+    assert [item for item in row.items if item not in [*row.modules, *row.planned, *tests, NOTHING]] == []
+    assert (row.items == [NOTHING]) == (not row.modules and not row.planned)
     assert bool(row.tests) == bool(row.modules), "what is implemented is held by a test, and nothing else is"
 
 
@@ -152,5 +143,5 @@ def test_planned_work_is_explained_and_awaited() -> None:
 @pytest.mark.parametrize("spec", HEADINGS)
 def test_every_specification_that_we_differ_from_has_a_row_that_says_so(spec: str) -> None:
     deviations = (ROOT / "docs/contributing/specs.md").read_text(encoding="utf-8")
-    differing = [row for row in SPECS if row.section == spec and DIFFERS in row.cells[0]]
+    differing = [row for row in SPECS if row.section == spec and DIFFERS in row.words]
     assert bool(differing) == (f"- `{spec}`" in deviations)
