@@ -119,7 +119,13 @@ def _command(context: click.Context, shared: dict[tuple[str, ...], list[WrittenO
         yield f"- Shared: {', '.join(taken)}"
     yield ""
     if isinstance(command, DocumentedCommand) and command.examples:
-        yield "\n".join(["```sh", *command.examples, "```\n"])
+        # An example that only adds --json to another one says nothing on this page.
+        shown = [
+            one
+            for one in command.examples
+            if one.removesuffix(" --json") not in command.examples or " --json" not in one
+        ]
+        yield "\n".join(["```sh", *shown, "```\n"])
 
 
 def _taken(among: tuple[str, ...], group: list[WrittenOption], options: list[WrittenOption]) -> Iterator[str]:
