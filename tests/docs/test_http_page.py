@@ -39,10 +39,10 @@ async def test_every_route_stands_there() -> None:
 
 def test_every_member_of_an_opening_stands_there() -> None:
     section = (PAGES / "http.md").read_text().split("\n### Opening a session\n")[1].split("\n### ")[0]
-    rows = re.findall(r"^\| (`[^|]+) \| [^|]* \| (.*) \|$", section, re.MULTILINE)
+    rows = re.findall(r"^- ((?:`\w+` ?)+)(?:\([^)]*\))?: (.*)$", section, re.MULTILINE)
     written = [name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(written) == sorted(OpenSession.__struct_fields__)
-    times = next(meaning for cell, meaning in rows if cell == "`timeouts`")
+    times = next(meaning for cell, meaning in rows if cell.strip() == "`timeouts`")
     assert set(re.findall(r'"(\w+)"', times)) == set(TimeoutsBody.__struct_fields__)
 
 
