@@ -44,6 +44,7 @@ Cells = dict[str, str]
 
 SIZE: Final = r"[\d,]+: "
 LEAST_WORDS: Final = 3
+VIEWS: Final = "… in each view"
 STATES: Final = ("nothing sealed", "eleven of twelve sealed")
 
 
@@ -54,7 +55,7 @@ def narrow(table: Sequence[str]) -> list[list[str]]:
     if "compared with" in headings:
         rows = _joined([_ratio(row) for row in rows])
     elif "by" in headings:
-        rows = _sized(rows)
+        rows = _views_joined(_sized(rows))
     for row in rows:
         if "" in row and "target" in row:
             row["target"] = _judged(row["target"], row.pop(""))
@@ -110,6 +111,19 @@ def _sized(rows: list[Cells]) -> list[Cells]:
         }
         for row, own in zip(rows, sizes, strict=True)
     ]
+
+
+def _views_joined(rows: list[Cells]) -> list[Cells]:
+    """Name the memory of all views in one row."""
+    joined: list[Cells] = []
+    for row in rows:
+        _, is_view, view = row["what"].partition(" in the view ")
+        measured = list(row)[1]
+        if is_view and joined and joined[-1]["what"] == VIEWS:
+            joined[-1][measured] += f"; {view} {row[measured]}"
+        else:
+            joined.append({**row, "what": VIEWS, measured: f"{view} {row[measured]}", "growth": ""} if is_view else row)
+    return joined
 
 
 def _state(row: Cells) -> str | None:

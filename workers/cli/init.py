@@ -325,8 +325,7 @@ def init(
     """Set up the ledger in this project: hooks of your agents, a file of rules, and `permission-ledger.toml`.
 
     It says in six lines what it found and would write, and asks once; --diff shows every file. What exists already stays
-    as it is, so a second run changes nothing, and says what is next. The project's file is trusted with the content that
-    was found; if that changes before the end, nothing is trusted.
+    as it is, so a second run changes nothing, and says what is next.
     """
     output = CommandOutput(as_json=as_json)
     folder = Path.cwd().resolve()

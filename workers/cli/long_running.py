@@ -164,8 +164,7 @@ def _archiver(
 def demo(*, url: str | None, keep: Path | None) -> None:
     """Play a recorded agent's session with a person answering, and tell it from the log.
 
-    Agent, person, expiry worker and projector are processes of their own. It takes a few seconds and leaves nothing
-    behind, unless --keep names a folder or --url a server to play on.
+    It takes a few seconds and leaves nothing behind, unless --keep names a folder or --url a server to play on.
     """
     from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
 
@@ -186,8 +185,8 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 def server_user(*, server: str, url_file: Path, acl_file: Path, archiver_url_file: Path | None, as_json: bool) -> None:
     """Make a password for the ledger's user on a server, with the least rights that the ledger needs.
 
-    The URL with the password goes into one file, its SHA-256 and the rights into the other. Nobody can log in as
-    the server's default user, which only reads the server's file.
+    The URL with the password goes into one file, its SHA-256 and the rights into the other. Nobody can log in as the
+    server's default user.
     """
     from workers.runtime.server_user import write_server_user  # noqa: PLC0415 - slow to import
 

@@ -145,7 +145,7 @@ async def extend(ledger: Ledger, output: CommandOutput, *, request: str, session
     """Give an attended request five minutes more, so that there is time to read it or to write an answer.
 
     Never beyond the wait that the asker declared (`ask --timeout`, the limit of a hook), the session's longest time, or a
-    week after the ask: exit code 12 says why it gets no more. The log records who extended it.
+    week after the ask (exit code 12).
     """
     found = await ledger.session_of(request, session)
     before = (await found.state()).pending.get(request)

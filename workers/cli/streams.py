@@ -53,8 +53,7 @@ async def streams(ledger: Ledger, output: CommandOutput, *, each: bool, limit: i
     """Show what lies in each partition: streams, feed, due index, consumer groups with lag and PEL.
 
     Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are
-    events that no view has yet. Partitions that hold nothing are left out. The numbers are those of the views and the
-    feeds. With --each the streams themselves are read; stderr has the cursor of the next page.
+    events that no view has yet. With --each the streams themselves are read; stderr has the cursor of the next page.
     """
     if cursor and not each:
         raise click.UsageError("--cursor goes with --each")

@@ -192,7 +192,7 @@ def _log_of(place: LedgerPlace, state: UpState) -> str:
 def down(*, url: str | None, home: Path | None, as_service: bool) -> int | None:
     """End what `up` runs with this data folder: server, workers and gateway; what was asked and answered stays.
 
-    Requests that wait go on waiting. A service starts again after the next reboot, unless --service removes it.
+    A service starts again after the next reboot, unless --service removes it.
     """
     place = LedgerPlace(url, home)
 

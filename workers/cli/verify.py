@@ -256,10 +256,8 @@ async def verify(
 ) -> int:
     """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants.
 
-    Bytes, versions, times, hashes and the commitments to content are checked; --deep also reads what the bytes say.
-    Answers that a passkey signed, or should have, are held against the passkeys that are registered.
-    With --judge, a verdict that comes out differently by the rules, grants and facts of its time is a finding, too
-    (exit code 11); one whose facts were not recorded is counted as not decidable.
+    Answers that a passkey signed, or should have, are held against the passkeys that are registered. With --judge, a
+    verdict that comes out differently by the rules, grants and facts of its time is a finding, too (exit code 11).
     """
     if everything == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
