@@ -137,7 +137,7 @@ def test_every_kind_of_problem_is_explained() -> None:
 def test_every_link_within_the_page_leads_somewhere() -> None:
     headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
     anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) == anchors
+    assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) - anchors == set()
 
 
 # --- what the types say today -------------------------------------------------------------------------------------------

@@ -263,9 +263,10 @@ def command_call(dialect: str, command: str) -> Call:
 def check(*, choices: Choices, as_json: bool) -> int:
     """Judge calls that come as JSON lines on stdin; each gets one JSON line on stdout, in order.
 
-    A line is {"id", "tool", "input"} or {"id", "permission", "patterns"} and may carry any of the options (layers, fs,
-    grants, supports_confirm …), which come before those of the command. A line that cannot be judged gets
-    {"id", "error"}, and the exit code is 12 in the end.
+    A line is {"id", "tool", "input"} or {"id", "permission", "patterns"} and may carry any of dialect, profile,
+    config, layers, defaults, cwd, home, sandbox_root, fs, grants, agent, mode, supports_confirm, edition, order and
+    compat, which come before the options. A line that cannot be judged gets {"id", "error"}, and the exit code is 12
+    in the end.
     """
     output = CommandOutput(as_json=True)
     checker = Checker(choices.named(), machine_facts())
