@@ -119,12 +119,8 @@ def _command(context: click.Context, shared: dict[tuple[str, ...], list[WrittenO
         yield f"- Shared: {', '.join(taken)}"
     yield ""
     if isinstance(command, DocumentedCommand) and command.examples:
-        # An example that only adds --json to another one says nothing on this page.
-        shown = [
-            one
-            for one in command.examples
-            if one.removesuffix(" --json") not in command.examples or " --json" not in one
-        ]
+        known = {f"{one} --json" for one in command.examples}
+        shown = [one for one in command.examples if one not in known]
         yield "\n".join(["```sh", *shown, "```\n"])
 
 
