@@ -30,7 +30,7 @@ def test_every_command_of_the_guide_runs_and_the_gateway_it_starts_is_found(team
 
 def test_every_metric_of_the_guide_is_served(team: Team) -> None:
     page = (ROOT / "docs" / "guides" / "monitoring.md").read_text()
-    named = set(re.findall(r"^\| `(permission_ledger_\w+)", page, re.MULTILINE))
+    named = set(re.findall(r"^- `(permission_ledger_\w+)", page, re.MULTILINE))
     assert len(named) > 10
     with team.up():
         token = team.run("token", "create", "prometheus", "--role", "auditor", code=0).out.strip()
