@@ -323,41 +323,48 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     is_replay: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the object of CONTRACT's `pending` row, and the request's other fields."""
+    def as_row(self) -> dict[str, Any]:
+        """Return what a line of a list shows, and the digest that an answer is bound to; no input."""
         request = self.request
         return {
             "session": self.session,
             "request_id": request.request_id,
             "permission": request.permission,
-            "patterns": list(request.patterns),
-            "always": list(request.always),
-            "metadata": request.metadata,
             "tool": msgspec.to_builtins(request.tool),
             "asked_at": format_time(request.asked_ms),
             "deadline": None if request.deadline_ms is None else format_time(request.deadline_ms),
             "tier": request.tier,
             "digest": shown_digest(request),
             "agent": request.agent,
-            "parent": request.parent,
             "tool_name": request.tool_name,
-            "input": request.input,
             "cwd": request.cwd,
             "by": request.asker.name,
             "version": request.version,
-            "evaluation": msgspec.to_builtins(request.evaluation),
-            "is_replay": self.is_replay,
             **_effect_json(request.evaluation),
             **words_json(request),
             **({"redacted": True} if request.redacted else {}),
             **({} if request.owner is None else {"owner": request.owner}),
             **({} if request.round == 1 else {"round": request.round, "reopened": request.reopened_reason}),
-            **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
             **_approvals_json(request),
+            **_extendable_json(request),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object of CONTRACT's `pending` row, and the request's other fields."""
+        request = self.request
+        return {
+            **self.as_row(),
+            "patterns": list(request.patterns),
+            "always": list(request.always),
+            "metadata": request.metadata,
+            "parent": request.parent,
+            "input": request.input,
+            "evaluation": msgspec.to_builtins(request.evaluation),
+            "is_replay": self.is_replay,
+            **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
             **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),
-            **_extendable_json(request),
             **({"operands": msgspec.to_builtins(request.operands)} if request.operands else {}),
         }
 

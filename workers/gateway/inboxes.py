@@ -215,7 +215,7 @@ class _Listed(NamedTuple):
 
 
 async def _page(principal: Principal, wanted: PendingFilter, listed: _Listed, found: Sequence[_Found]) -> Row:
-    rows = await _rows(found, _compact_row if wanted.form == "row" else described)
+    rows = await _rows(found, Pending.as_row if wanted.form == "row" else described)
     problems = problem_rows(principal, listed.problems)
     told = {"rebuilding": True} if listed.rebuilding else {}
     return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor, **told}
@@ -228,31 +228,6 @@ async def _rows(found: Sequence[_Found], made: Callable[[Pending], Row]) -> list
         place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
         rows.append({**made(one.pending), **place, **row_facts(one.pending), **answering_facts(one.state)})
     return rows
-
-
-def _compact_row(pending: Pending) -> Row:
-    """Return what one line shows of a request, and the digest that an answer is bound to; no input, and no description."""
-    whole = pending.as_json()
-    return {name: whole[name] for name in _COMPACT if name in whole}
-
-
-_COMPACT: Final[tuple[str, ...]] = (
-    *(
-        "session",
-        "request_id",
-        "permission",
-        "tool_name",
-        "tool",
-        "agent",
-        "by",
-        "owner",
-        "cwd",
-        "version",
-        "would_run",
-    ),
-    *("asked_at", "deadline", "latest_deadline", "tier", "digest", "round", "reopened", "effect", "names_tool"),
-    "approvals",
-)
 
 
 async def _paced(found: Sequence[_Found]) -> AsyncIterator[_Found]:
