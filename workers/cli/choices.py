@@ -145,7 +145,7 @@ def is_confirmed(output: CommandOutput, shown: Sequence[Pending], said: str, *, 
     if output.as_json or not sys.stdin.isatty():
         for one in shown:
             output.result(one.described(), *card_lines(one), "")
-        talk(f"nothing was answered: repeat it with --yes, or name the {_count(shown)} by the whole id")
+        talk("nothing was answered: repeat it with --yes, or with whole ids")
         return False
     for one in shown:
         for line in (*card_lines(one), ""):

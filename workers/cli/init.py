@@ -465,8 +465,18 @@ def _show_next(plan: InitPlan, open_steps: list[NextStep], output: CommandOutput
         output.line(f"next       {line}  # {why}")
     if open_steps:
         output.line("then       permission-ledger init  # it says what is next")
-    if phone is not None and not plan.writes_settings and phone not in (read_text(plan.settings) or ""):
-        output.line(f'note       {plan.settings.name} stays as it is; below [up] belongs: host = ["{phone}"]')
+    if plan.writes_settings:
+        return
+    there, folder = read_text(plan.settings) or "", plan.settings.parent
+    lacking = [
+        f'to its rules belongs: "{file.option(folder)}"'
+        for file in plan.rules
+        if str(file.path.relative_to(folder)) not in there
+    ]
+    if phone is not None and phone not in there:
+        lacking.append(f'below [up] belongs: host = ["{phone}"]')
+    for text in lacking:
+        output.line(f"note       {plan.settings.name} stays as it is; {text}")
 
 
 def _open_steps(plan: InitPlan) -> list[NextStep]:

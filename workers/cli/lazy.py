@@ -134,7 +134,9 @@ def run_program(group: click.Group) -> int:
 def _run(group: click.Group) -> int:
     try:
         code = group.main(prog_name="permission-ledger", standalone_mode=False)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as ended:
+        if isinstance(ended, click.Abort):
+            click.echo(err=True)  # the question stands on the line
         return Exit.INTERRUPTED
     except click.ClickException as error:
         return _tell_usage(error)

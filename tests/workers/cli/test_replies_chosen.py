@@ -48,7 +48,7 @@ def test_without_a_terminal_and_without_yes_the_requests_are_shown_and_stay_pend
         ran = ledger("reply", *words, "once", code=7)
         assert "request call_41 of session ses_call_41: bash" in ran.out
         assert "git push origin main" in ran.out
-        assert "nothing was answered" in ran.err
+        assert "nothing was answered: repeat it with --yes, or with whole ids\n" in ran.err
     assert waiting(ledger) == {"call_41"}
 
 

@@ -78,7 +78,8 @@ def test_where_the_ledger_runs_it_says_how_to_answer_and_how_to_start_the_other_
 
 def test_nothing_is_written_without_a_yes(person: Person) -> None:
     put_on_path(person, "claude")
-    assert person("init").code != 0
+    unanswered = person("init", code=130)
+    assert unanswered.err.endswith("? [y/N]: \n"), "the shell's prompt begins a line of its own"
     assert files_of(person.project) == {}
 
 
@@ -132,6 +133,19 @@ def test_a_file_that_somebody_else_wrote_is_neither_changed_nor_trusted(person: 
     assert "permission-ledger config trust" in ran.out
     again = person("init", "--yes", "--phone", "https://laptop.example.ts.net", code=0)
     assert 'host = ["https://laptop.example.ts.net"]' in again.out
+
+
+def test_rules_that_a_file_from_before_does_not_name_are_told(person: Person) -> None:
+    put_on_path(person, "claude")
+    person("init", "--yes", code=0)
+    put_on_path(person, "gemini")
+    added = person("init", "--yes", code=0).out
+    note = 'note       permission-ledger.toml stays as it is; to its rules belongs: "opencode=permission-ledger.opencode.json"'
+    assert note in added.splitlines()
+    person.file.write_text(person.file.read_text().replace('"]', '", "opencode=permission-ledger.opencode.json"]'))
+    again = person("init", "--yes", code=0).out
+    assert "note " not in again
+    assert "next       permission-ledger config trust  # " in again
 
 
 def test_undo_removes_what_it_wrote_and_leaves_what_was_there(person: Person) -> None:
