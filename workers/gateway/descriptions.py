@@ -215,10 +215,15 @@ def _of_this_process() -> Descriptions:
 
 
 def described(pending: Pending) -> dict[str, Any]:
-    """Return `Pending.described`, with the description as encoded JSON, and `plan`, the tree of a plan's Markdown."""
-    row = pending.described(_of_this_process().of(pending.session, pending.request))
+    """Return `Pending.described`, with the description as encoded JSON, the facts of its row, and `plan`, the tree of a plan's Markdown."""
+    row = {**pending.described(_of_this_process().of(pending.session, pending.request)), **_row_facts(pending)}
     tree = plan_tree(pending.request)
     return row if tree is None else {**row, "plan": tree}
+
+
+def described_in_a_row(pending: Pending) -> Row:
+    """Return `Pending.as_row` with the facts of the row."""
+    return {**pending.as_row(), **_row_facts(pending)}
 
 
 def danger_kinds_of(pending: Pending) -> set[DangerKind]:
@@ -226,7 +231,7 @@ def danger_kinds_of(pending: Pending) -> set[DangerKind]:
     return {one.kind for one in _listed(pending).dangers}
 
 
-def row_facts(pending: Pending) -> Row:
+def _row_facts(pending: Pending) -> Row:
     """Return what a list needs of a request beside its words.
 
     `dangers` are their kinds, the gravest first, `kind` is how it is answered, and `by_passkey` tells whether the answer

@@ -24,8 +24,8 @@ from workers.gateway.descriptions import (
     answering_facts,
     danger_kinds_of,
     described,
+    described_in_a_row,
     result_row,
-    row_facts,
 )
 from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway
@@ -215,7 +215,7 @@ class _Listed(NamedTuple):
 
 
 async def _page(principal: Principal, wanted: PendingFilter, listed: _Listed, found: Sequence[_Found]) -> Row:
-    rows = await _rows(found, Pending.as_row if wanted.form == "row" else described)
+    rows = await _rows(found, described_in_a_row if wanted.form == "row" else described)
     problems = problem_rows(principal, listed.problems)
     told = {"rebuilding": True} if listed.rebuilding else {}
     return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor, **told}
@@ -226,7 +226,7 @@ async def _rows(found: Sequence[_Found], made: Callable[[Pending], Row]) -> list
     rows: list[Row] = []
     async for one in _paced(found):
         place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
-        rows.append({**made(one.pending), **place, **row_facts(one.pending), **answering_facts(one.state)})
+        rows.append({**made(one.pending), **place, **answering_facts(one.state)})
     return rows
 
 

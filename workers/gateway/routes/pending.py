@@ -23,7 +23,7 @@ from ledger.session.texts import undelivered_note
 from ledger.stores.port import StreamKey
 from workers.gateway.access import require_grantable
 from workers.gateway.bodies import RepliesBody, ReplyBody, RequestBody
-from workers.gateway.descriptions import Row, answering_facts, described, result_row, row_facts
+from workers.gateway.descriptions import Row, answering_facts, described, result_row
 from workers.gateway.events.hints import lineage_of
 from workers.gateway.gateway import Gateway, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.inboxes import (
@@ -230,7 +230,6 @@ async def _row(gateway: Gateway, principal: Principal, state: SessionState, requ
             "asker_gone_at": format_time_or_none(gone.get((state.session_id, request_id))),
             "project": state.project,
             "lineage": await lineage_of(gateway.ledger.streams, state, principal.reaches_state),
-            **row_facts(Pending(session=state.session_id, request=asked)),
             **answering_facts(state),
         },
         "ran": result.settled is not None and (result.settled.finished or result.request.ran),
