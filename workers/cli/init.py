@@ -143,10 +143,11 @@ Unusable = tuple[Path, str]
 
 
 def rule_files(folder: Path, agents: tuple[KnownAgent, ...]) -> tuple[list[RuleFile], list[Unusable]]:
-    """Return one file for each dialect of the agents, or for OpenCode's where there is no agent."""
+    """Return one file for each dialect of the agents, or for OpenCode's in a new project without an agent."""
     found: dict[str, RuleFile] = {}
     unusable: list[Unusable] = []
-    dialects = dict.fromkeys(agent.dialect for agent in agents) or [DEFAULT_DIALECT]
+    is_set_up = (folder / PROJECT_FILE).exists()
+    dialects = dict.fromkeys(agent.dialect for agent in agents) or ([] if is_set_up else [DEFAULT_DIALECT])
     for dialect in dialects:
         for path in (folder / name for agent in KNOWN if agent.dialect == dialect for name in agent.rules):
             file = _existing(path, dialect, unusable)
@@ -432,7 +433,7 @@ def _summary(plan: InitPlan) -> list[str]:
     return [
         f"project    {folder}",
         f"agents     {'; '.join(agents) or 'none on the PATH; `--agent NAME` connects one that is elsewhere'}",
-        f"rules      {'; '.join(rules)}",
+        f"rules      {'; '.join(rules) or f'those that {plan.settings.name} names'}",
         f"writes     {', '.join(map(plan.name_of, plan.needed)) or 'nothing: all is there'}",
         f"trusts     {f'{plan.settings.name}, and these rules as they are now' if plan.writes_settings else 'nothing new'}",
         "details    permission-ledger init --diff --dry-run",
@@ -464,7 +465,9 @@ def _show_next(plan: InitPlan, open_steps: list[NextStep], output: CommandOutput
     for line, why in open_steps[:1] or _uses(plan, phone):
         output.line(f"next       {line}  # {why}")
     if open_steps:
-        output.line("then       permission-ledger init  # it says what is next")
+        words = [f" --agent {name}" for name in click.get_current_context().params["names"]]
+        words += [f" --scope {plan.scope}"] * (plan.scope != SCOPES[0]) + [f" --phone {phone}"] * (phone is not None)
+        output.line(f"then       permission-ledger init{''.join(words)}  # it says what is next")
     if plan.writes_settings:
         return
     there, folder = read_text(plan.settings) or "", plan.settings.parent

@@ -92,6 +92,18 @@ def test_a_second_run_changes_nothing(person: Person) -> None:
     assert files_of(person.project) == before
 
 
+def test_the_step_after_the_next_has_the_options_that_were_typed_and_writes_nothing_more(person: Person) -> None:
+    phone = "https://laptop.example.ts.net"
+    done = person("init", "--yes", "--agent", "claude", "--scope", "user", "--phone", phone, code=0)
+    then = f"permission-ledger init --agent claude --scope user --phone {phone}"
+    assert done.out.splitlines()[-1] == f"then       {then}  # it says what is next"
+    before = files_of(person.project)
+    assert "nothing to change" in person(*then.split()[1:], "--yes", code=0).err
+    without = person("init", "--yes", code=0)
+    assert "rules      those that permission-ledger.toml names\n" in without.out, "nobody asked for OpenCode's"
+    assert files_of(person.project) == before
+
+
 def test_the_file_it_wrote_is_trusted_and_its_rules_are_those_of_up(person: Person) -> None:
     put_on_path(person, "claude")
     person("init", "--yes", "--phone", "https://laptop.example.ts.net", code=0)
