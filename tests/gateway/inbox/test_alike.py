@@ -218,3 +218,18 @@ async def test_a_group_is_answered_by_one_key(inbox: Inbox) -> None:
     await ann.page.keyboard.press("s")
     await expect(group(ann)).to_contain_text("Allowed 2")
     assert await outcome(inbox, "ses_1", "b") == "allowed"
+
+
+async def test_a_group_of_which_one_was_answered_before_it_is_opened_opens_all_the_same(inbox: Inbox) -> None:
+    # None of the group is fetched by itself: three others come first.
+    for command in ("sudo make first", "make deploy second", "npm publish third"):
+        await (await inbox.session("ses_0")).submit("bash", [command], request_id=command.split()[-1])
+    await ask(inbox, "ses_1", *(f"git push origin b{index}" for index in range(3)), cascade_reject="none")
+    ann = await inbox.visit("ann", viewport={"width": 1280, "height": 800})
+    await expect(ann.page.locator(".summary")).to_have_text("6")
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(1)
+    await (await inbox.session("ses_1")).reply("b1", "reject", actor=BOB)
+    await expect(ann.page.locator(".summary")).to_have_text("5")
+    await ann.row("alike").locator("a").click()
+    await expect(group(ann).get_by_role("button", name="Allow 2 once")).to_be_visible()
+    await expect(group(ann).locator("[data-member=b1]")).to_contain_text("Rejected by bob")
