@@ -194,7 +194,7 @@ def _claim(state: AccessState, command: ClaimProject) -> tuple[Event, ...]:
 def _known(state: AccessState, token_id: str) -> Token:
     token = state.tokens.get(token_id)
     if token is None:
-        raise UnknownTokenError(f"there is no token `{token_id}`", token_id=token_id)
+        raise UnknownTokenError(f"there is no token with the id `{token_id}`", token_id=token_id)
     return token
 
 

@@ -440,4 +440,5 @@ def check_trust() -> list[HealthFinding]:
         )
         for _, path, command in no_longer_trusted(records)
     ]
-    return bad or [HealthFinding("trust", True, f"{len(records)} projects have a trusted file, all as it was trusted")]
+    some = "1 project has a trusted file" if len(records) == 1 else f"{len(records)} projects have trusted files"
+    return bad or [HealthFinding("trust", True, f"{some}, as trusted")]

@@ -82,7 +82,7 @@ async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, 
     """Revoke a token within reach and the browsers signed in with it, everywhere at once."""
     known = await gateway.tokens.named(token)
     if known is not None and not has_within(principal, known):
-        raise UnknownTokenError(f"there is no token `{token}`", token_id=token)
+        raise UnknownTokenError(f"there is no token with the id `{token}`", token_id=token)
     await gateway.tokens.revoke(token, reason=reason, actor=principal.actor)
 
 
