@@ -336,6 +336,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "tier": request.tier,
             "digest": shown_digest(request),
             "agent": request.agent,
+            "parent": request.parent,
             "tool_name": request.tool_name,
             "cwd": request.cwd,
             "by": request.asker.name,
@@ -353,11 +354,11 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
         """Return the object of CONTRACT's `pending` row, and the request's other fields."""
         request = self.request
         return {
-            **self.as_row(),
+            **dict.fromkeys(("session", "request_id", "permission")),  # the order of CONTRACT's row
             "patterns": list(request.patterns),
             "always": list(request.always),
             "metadata": request.metadata,
-            "parent": request.parent,
+            **self.as_row(),
             "input": request.input,
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,

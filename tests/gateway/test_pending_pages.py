@@ -145,7 +145,19 @@ async def test_a_cursor_that_was_not_handed_out_is_bad_input(root: Caller) -> No
 ROW_MEMBERS = {
     *("agent", "alike", "always_scope", "answering", "asked_at", "asker_gone_at", "by", "by_passkey", "cascade_reject"),
     *("cwd", "dangers", "deadline", "dialect", "digest", "effect", "extending", "kind", "latest_deadline", "lineage"),
-    *("names_tool", "one_line", "owner", "permission", "project", "request_id", "session", "tier", "tool", "tool_name"),
+    *(
+        "names_tool",
+        "one_line",
+        "owner",
+        "parent",
+        "permission",
+        "project",
+        "request_id",
+        "session",
+        "tier",
+        "tool",
+        "tool_name",
+    ),
     *("version", "would_run"),
 }
 
