@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from ledger import Ledger
 from ledger.stores.embedded import stop
 from tests.gateway.callers import Caller
 from tests.journeys.processes import Process, Stage
+from tests.support.waiting import wait_until_async
+from workers.gateway.request_search import LOOK_EVERY_SECONDS
 
 PEOPLE: Final = ("c1", "c2")
 """Each person has a client of the same name."""
@@ -82,6 +85,12 @@ class World:
 
     def logged(self, text: str) -> list[str]:
         return [line for line in self.gateway.complained if text in line]
+
+    async def all_decisions(self, caller: Caller) -> Counter[str]:
+        """Return the decisions of all that has happened until now: a gateway reads the log for them at most once a second."""
+        from_s = time.monotonic() + LOOK_EVERY_SECONDS
+        await wait_until_async(lambda: time.monotonic() > from_s, "the views to be read anew")
+        return await self.decisions(caller)
 
     async def decisions(self, caller: Caller) -> Counter[str]:
         text = (await caller.get("/metrics")).text

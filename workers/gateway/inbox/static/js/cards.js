@@ -4,6 +4,7 @@ import { NoConnection, Problem, get } from "./api.js";
 import { keyOf } from "./store.js";
 
 const KEPT_MOST = 200;
+const PROJECT_MOST = 500;
 const AGED_MS = 5000;
 /** What changes of a request while it waits. */
 const MOVING = ["deadline", "latest_deadline", "tier", "approvals", "asker_gone_at"];
@@ -56,12 +57,12 @@ export class Cards {
 
 const projects = new Map();
 
-/** Return all of the requests that wait in these projects, at most some seconds old; those of a project that cannot be read are left out. */
+/** Return all of the requests that wait in these projects, the first of each, at most some seconds old; a project that cannot be read is left out. */
 export async function waitingIn(names) {
   const now = performance.now();
   for (const [name, one] of projects) if (now > one.until) projects.delete(name);
   const lists = [...new Set(names)].map((name) => {
-    if (!projects.has(name)) projects.set(name, { until: now + AGED_MS, list: get("/v1/pending", { project: name }).then(({ pending }) => pending, () => []) });
+    if (!projects.has(name)) projects.set(name, { until: now + AGED_MS, list: get("/v1/pending", { project: name, limit: PROJECT_MOST }).then(({ pending }) => pending, () => []) });
     return projects.get(name).list;
   });
   return (await Promise.all(lists)).flat();

@@ -46,7 +46,7 @@ export function alwaysButton(rows, chosen, act, page, element) {
   const shown = button(alwaysLabel(first), act, { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } });
   if (first.always_scope === "project") waitingIn([first.project]).then((others) => {
     const count = releasedBy(rows, chosen, others);
-    if (!count) return;
+    if (!count || !shown.isConnected) return;
     shown.replaceChildren(...[alwaysLabel(first, count)].flat());
     page.screen?.changeFoot(element);
   });
