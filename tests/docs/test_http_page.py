@@ -23,7 +23,7 @@ CODES = re.compile(r"^- (\d{3}) ((?:`[A-Z_]+` ?)+):", re.MULTILINE)
 
 
 async def test_every_route_stands_there() -> None:
-    """Who may use it, `who-may-do-what.md` says."""
+    """Their roles are on another page, `who-may-do-what.md`."""
     written = {found for path in PAGES.glob("*.md") if path.name != MATRIX for found in ROW.findall(path.read_text())}
     async with Ledger.connect("memory://") as ledger:
         app = make_app(Gateway(ledger, GatewaySettings()))

@@ -312,7 +312,7 @@ class _SectionOf(msgspec.Struct, frozen=True):
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    """What a list reads of a description."""
+    """The part of a description that a list reads."""
 
     dangers: tuple[_DangerOf, ...] = ()
     odd: tuple[msgspec.Raw, ...] = ()
