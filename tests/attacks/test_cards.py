@@ -290,7 +290,11 @@ async def read_down(visitor: Visitor, card: Locator) -> None:
     await passes(visitor, 2 * STEADY_MS)
 
 
-OPEN_ALL = "card => { for (const one of card.querySelectorAll('.unfold[aria-expanded=false]')) one.click(); }"
+# Resolves once the page has been told of the new sizes, which it is in the next frame, whatever its clock says.
+OPEN_ALL = """card => new Promise((done) => {
+  for (const one of card.querySelectorAll('.unfold[aria-expanded=false]')) one.click();
+  new ResizeObserver((_, own) => { own.disconnect(); done(); }).observe(card);
+})"""
 TOP_OF = "card => card.getBoundingClientRect().top + scrollY - 90"
 
 
